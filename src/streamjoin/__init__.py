@@ -1,0 +1,1 @@
+"""Joins two data streams, or two tables, by any condition, inside a sliding window."""

@@ -1,0 +1,29 @@
+"""What can go wrong at the public edge. Each message gives the value, the rule and the way out."""
+
+
+class StreamJoinError(ValueError):
+    """Something the caller can mend; the join's state is as it was before the call."""
+
+
+class ConditionError(StreamJoinError):
+    """The join condition cannot be read, or has no part that a join can use."""
+
+
+class UnsupportedExpressionError(ConditionError):
+    """An expression that can be read but not evaluated in process; Spark may still evaluate it."""
+
+
+class SchemaError(StreamJoinError):
+    """A column is missing or ambiguous, types do not compare, or a batch's schema changed."""
+
+
+class WindowError(StreamJoinError):
+    """A window or duration that makes no sense, or that lacks what it needs."""
+
+
+class EvaluationError(StreamJoinError):
+    """A value cannot be computed, where Spark in ANSI mode raises too: overflow, division by zero."""
+
+
+class SnapshotError(StreamJoinError):
+    """Bytes that are not a snapshot, or one of another version."""

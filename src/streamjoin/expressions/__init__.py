@@ -1,0 +1,1 @@
+"""SQL expressions over Arrow columns, with Spark's answers."""

@@ -1,0 +1,1 @@
+"""The tuples of one subwindow: one structure a file, all behind one protocol."""

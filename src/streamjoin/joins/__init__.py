@@ -1,0 +1,1 @@
+"""Two windows in, matches out."""

@@ -1,0 +1,29 @@
+"""How kernels are compiled: one decorator, and the array types they take.
+
+A kernel is a plain loop over NumPy arrays that Numba turns into machine code. It releases the GIL,
+so a thread pool runs kernels truly in parallel, and its compiled form is cached on disk, so only
+the first run on a machine pays for compiling. Nothing is compiled at import.
+"""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Keys = NDArray[np.int64]  # sort keys, and bounds on them
+RowIds = NDArray[np.int32]  # positions of rows inside one subwindow or batch
+Positions = NDArray[np.int64]  # positions inside a run of keys
+
+MIN_KEY = np.iinfo(np.int64).min
+MAX_KEY = np.iinfo(np.int64).max
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def kernel(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile ``function`` at its first call, without the GIL, and cache it on disk."""
+    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy")(function)
+    return compiled
