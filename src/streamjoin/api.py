@@ -1,0 +1,232 @@
+"""What users call: `StreamJoin` for streams, `join_tables` for tables, `explain` for both."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin import snapshots
+from streamjoin.batches import as_batch, check_unique, describe_change
+from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.engine import Engine, Step
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.tables import join_batches
+from streamjoin.joins.times import ticks, to_key
+from streamjoin.keys.parts import Side
+from streamjoin.predicates import Condition
+from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
+
+
+@dataclass(frozen=True)
+class JoinStats:
+    """What a join has done so far, and what it holds now."""
+
+    rows_left: int
+    rows_right: int
+    matches: int
+    late: int  # rows that came after the watermark had passed their time; they match nothing
+    null_times: int  # rows without a time; they match nothing
+    live_left: int  # rows held, those included that wait for their subwindow to expire
+    live_right: int
+    subwindows: int
+    bytes: int
+    seconds: dict[str, float]  # by phase: keys, sort, probe (with filter and gather), insert, expire
+
+
+class StreamJoin:
+    """Join two streams, batch by batch, by any condition inside a sliding window.
+
+    Parameters
+    ----------
+    on:
+        The condition as SQL text over the aliases ``l`` and ``r``, or a `Condition`.
+    window:
+        `TimeWindow` (pairs whose event times are close) or `CountWindow` (each row meets the last
+        n rows of the other stream).
+    time:
+        The event-time columns ``(left, right)`` of a `TimeWindow`; one name means both.
+    algorithm:
+        ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"scan"``.
+    delay:
+        Let the watermark follow the data: after each push it stands this far behind the newest
+        time of the slower stream. Without it, call `advance`.
+    order:
+        Count windows: the columns that give arrival order within one push; without, left first.
+    threads:
+        How many threads probe; all cores if None.
+
+    Examples
+    --------
+    >>> join = StreamJoin(on="abs(l.x - r.x) <= 1", window=CountWindow(100))
+    >>> _ = join.push(left=pa.table({"x": [1, 5, 9]}))
+    >>> join.push(right=pa.table({"x": [4, 8]})).to_pylist()
+    [{'x': 5, 'x_right': 4}, {'x': 9, 'x_right': 8}]
+    """
+
+    def __init__(
+        self,
+        on: str | Condition,
+        window: Window,
+        time: ColumnPair = None,
+        algorithm: str = "auto",
+        delay: Duration | None = None,
+        order: ColumnPair = None,
+        threads: int | None = None,
+    ) -> None:
+        if window is None:
+            raise WindowError(
+                "a stream join needs a window: TimeWindow('10 minutes') or CountWindow(1000); "
+                "for two finite tables use join_tables"
+            )
+        self._config = JoinConfig.check(on, window, time, order, algorithm, delay, threads)
+        self._schemas: dict[Side, pa.Schema] = {}
+        self._waiting: list[Step] = []  # what came before both schemas were known
+        self._engine: Engine | None = None
+
+    def push(self, left: Any = None, right: Any = None) -> pa.Table:
+        """Add a batch of either stream, or of both, and return the new matches.
+
+        Takes a pyarrow RecordBatch or Table, or anything with the Arrow PyCapsule interface. The
+        result has left's columns, then right's; right names that clash get ``_right``. Passing
+        the same object as left and right joins a stream with itself, and stores it once.
+
+        Until both streams have been seen, their rows wait, and the result has no rows and the
+        columns of one side only.
+        """
+        given: dict[Side, Any] = {"left": left, "right": right}
+        batches = {side: as_batch(data) for side, data in given.items() if data is not None}
+        for side, batch in batches.items():
+            self._check_schema(side, batch.schema)
+        is_self = left is right and left is not None
+        if self._engine is None:
+            return self._push_first(batches, is_self)
+        if self._engine.is_self_join and batches and not is_self:
+            raise StreamJoinError(
+                "this join began as a self-join, with the same batch as left and right; go on so, "
+                "or make another StreamJoin whose first push has two different objects"
+            )
+        joined = self._engine.push(batches)
+        self._follow(self._engine)
+        return pa.Table.from_batches(joined, schema=self._engine.schema)
+
+    def _check_schema(self, side: Side, schema: pa.Schema) -> None:
+        known = self._schemas.get(side)
+        if known is None:
+            check_unique(schema, side)
+        elif schema != known:
+            raise SchemaError(
+                f"the {side} batch's schema changed: {describe_change(known, schema)}; cast the "
+                f"batch to the first one's schema, or make a new StreamJoin"
+            )
+
+    def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> pa.Table:
+        """Hold batches back until both schemas are known, then go through them all."""
+        schemas = self._schemas | {side: batch.schema for side, batch in batches.items()}
+        waiting = [*self._waiting, *([Step(batches)] if batches else [])]
+        if len(schemas) < 2:
+            self._schemas, self._waiting = schemas, waiting
+            schema = next(iter(schemas.values())) if schemas else pa.schema([])
+            return schema.empty_table()
+        engine = self._config.make_engine(schemas, is_self=is_self and len(waiting) == 1)
+        joined = []
+        for step in waiting:
+            joined += engine.push(step.batches)
+            if step.watermark is not None:
+                engine.advance(to_key(step.watermark, engine.plan))
+            self._follow(engine)
+        self._schemas, self._waiting, self._engine = schemas, [], engine
+        return pa.Table.from_batches(joined, schema=engine.schema)
+
+    def _follow(self, engine: Engine) -> None:
+        if self._config.delay_us is not None:
+            engine.follow(ticks(self._config.delay_us, engine.plan))
+
+    def advance(self, watermark: Any) -> None:
+        """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
+
+        Rows before it that come all the same are late: they match nothing and are counted. Takes
+        a datetime, date or integer (milliseconds), as the time columns are; it never moves back.
+        """
+        if not isinstance(self._config.window, TimeWindow):
+            raise WindowError(
+                f"a watermark has no meaning for {self._config.window}; rows leave a count window "
+                "when newer ones come"
+            )
+        if self._engine is None:
+            self._waiting.append(Step({}, watermark))
+            return
+        self._engine.advance(to_key(watermark, self._engine.plan))
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of the result; None until both streams have been seen."""
+        return None if self._engine is None else self._engine.schema
+
+    @property
+    def stats(self) -> JoinStats:
+        """Rows, matches, late rows, what is held now, and seconds by phase."""
+        engine = self._engine
+        if engine is None:
+            waiting = {
+                side: sum(step.batches[side].num_rows for step in self._waiting if side in step.batches)
+                for side in SIDES
+            }
+            held = sum(batch.nbytes for step in self._waiting for batch in step.batches.values())
+            return JoinStats(
+                waiting["left"], waiting["right"], 0, 0, 0, waiting["left"], waiting["right"], 0, held, {}
+            )
+        counters, chains = engine.counters, engine.chains
+        held_chains = [chains["left"]] if engine.is_self_join else list(chains.values())
+        return JoinStats(
+            rows_left=counters.rows["left"],
+            rows_right=counters.rows["right"],
+            matches=counters.matches,
+            late=counters.late,
+            null_times=counters.null_times,
+            live_left=len(chains["left"]),
+            live_right=len(chains["right"]),
+            subwindows=sum(len(chain.subwindows) for chain in held_chains),
+            bytes=sum(chain.nbytes for chain in held_chains),
+            seconds=engine.seconds | engine.join.seconds,
+        )
+
+    def snapshot(self) -> bytes:
+        """Return the whole state, to go on from with `restore`, in this process or another."""
+        return snapshots.save(self._config, self._schemas, self._waiting, self._engine)
+
+    @classmethod
+    def restore(cls, data: bytes) -> "StreamJoin":
+        """Return a join that goes on where ``snapshot`` was taken."""
+        join = cls.__new__(cls)
+        join._config, join._schemas, join._waiting, join._engine = snapshots.load(data)
+        return join
+
+
+def join_tables(
+    left: Any,
+    right: Any,
+    on: str | Condition,
+    window: Window | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    order: ColumnPair = None,
+    threads: int | None = None,
+) -> pa.Table:
+    """Join two finite tables by any condition, with or without a window.
+
+    >>> trades = pa.table({"price": [10.0, 20.0]})
+    >>> quotes = pa.table({"price": [10.02, 15.0]})
+    >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
+    [{'price': 10.0, 'price_right': 10.02}]
+    """
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
+    batches: dict[Side, pa.RecordBatch] = {"left": as_batch(left), "right": as_batch(right)}
+    for side, batch in batches.items():
+        check_unique(batch.schema, side)
+    engine = config.make_engine({side: batch.schema for side, batch in batches.items()})
+    if isinstance(window, CountWindow):
+        joined = engine.push(batches)
+    else:
+        joined = join_batches(engine, batches)
+    return pa.Table.from_batches(joined, schema=engine.schema)

@@ -1,0 +1,82 @@
+"""Arrow data at the edge: anything Arrow-like in, one record batch; names of the joined columns."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.errors import SchemaError
+
+PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def as_batch(data: Any) -> pa.RecordBatch:
+    """Return ``data`` as one record batch, without a copy where it is in one piece already.
+
+    Takes a RecordBatch, a Table, or whatever has the Arrow PyCapsule interface: pandas and polars
+    DataFrames, DuckDB relations, and more.
+    """
+    if not isinstance(data, pa.RecordBatch | pa.Table):
+        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+            raise SchemaError(
+                f"a batch of type {type(data).__name__} holds no Arrow data; pass a pyarrow "
+                "RecordBatch or Table, or a pandas, polars or DuckDB frame"
+            )
+        data = pa.table(data)
+    if any(field.type in PLAIN for field in data.schema):
+        types = [field.with_type(PLAIN.get(field.type, field.type)) for field in data.schema]
+        data = data.cast(pa.schema(types))
+    if isinstance(data, pa.Table):
+        data = in_one_piece(data.to_batches(), data.schema)
+    return data.replace_schema_metadata(None)
+
+
+def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Concatenate batches, copying only if there is more than one."""
+    batches = list(batches)
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        return pa.RecordBatch.from_arrays(
+            [pa.array([], field.type) for field in schema], schema=schema
+        )
+    return pa.concat_batches(batches)
+
+
+def check_unique(schema: pa.Schema, side: str) -> None:
+    """Refuse a batch that has two columns of one name."""
+    repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if repeated:
+        raise SchemaError(
+            f"the {side} batch has more than one column named {repeated[0]!r}; rename one of them"
+        )
+
+
+def joined_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
+    """Return left's fields, then right's; right names that clash get ``_right``.
+
+    >>> joined_schema(pa.schema({"id": "int64"}), pa.schema({"id": "int64", "x": "int8"})).names
+    ['id', 'id_right', 'x']
+    """
+    fields, taken = list(left), set(left.names)
+    for field in right:
+        name = field.name
+        while name in taken:
+            name += "_right"
+        taken.add(name)
+        fields.append(field.with_name(name))
+    return pa.schema(fields)
+
+
+def describe_change(expected: pa.Schema, found: pa.Schema) -> str:
+    """Say how one schema differs from another, for an error message."""
+    before = {field.name: field.type for field in expected}
+    after = {field.name: field.type for field in found}
+    changes = [f"{name!r} is missing" for name in before if name not in after]
+    changes += [f"{name!r} is new" for name in after if name not in before]
+    changes += [
+        f"{name!r} was {before[name]} and is {after[name]}"
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
+    return "; ".join(changes) or f"the order of the columns was {list(before)} and is {list(after)}"

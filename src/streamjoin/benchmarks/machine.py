@@ -1,0 +1,53 @@
+"""What a figure was measured on: hardware and versions, and nothing that names a person."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("streamjoin", "numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
+
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Cores that this process may use, memory, processor, Python and platform."""
+    libc = " ".join(platform.libc_ver()).strip()
+    return {
+        "cores": _usable_cores(),
+        "memory_gib": round(_memory_bytes() / 2**30, 1),
+        "cpu": _cpu_model(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": " ".join(filter(None, (platform.system(), platform.machine(), libc))),
+    }
+
+
+def describe_versions() -> dict[str, str | None]:
+    """The installed version of every package that a benchmark may use, None where it is missing."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return versions
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())

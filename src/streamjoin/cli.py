@@ -1,0 +1,311 @@
+"""The command ``streamjoin``: joins files, explains conditions, shows a demo, runs benchmarks.
+
+Commands import what they need when they run, so ``streamjoin --help`` answers at once. Whatever
+the user can mend (a condition, a window, a file) ends as one red paragraph on stderr and exit code
+2; a traceback means a bug of ours. Progress goes to stderr, results to stdout.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from streamjoin.errors import StreamJoinError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from streamjoin.windows import Window
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    help="Join two streams or tables by [bold]any[/bold] condition, in a sliding window.\n\n"
+    "Start with [green]streamjoin demo[/green], then "
+    "[green]streamjoin explain 'abs(l.x - r.x) <= 5'[/green].",
+)
+
+SHOWN_ROWS = 10
+ENDINGS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        "-w",
+        metavar="WINDOW",
+        help="How far apart a pair may be: [green]10 minutes[/green] in time, "
+        "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
+        "or [green]count 1000, 2000[/green] for left and right.",
+    ),
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        "-t",
+        metavar="COLUMN",
+        help="The event time: one column name for both sides, or two, as in "
+        "[green]l_ts,r_ts[/green]. A time window needs it.",
+    ),
+]
+AlgorithmOption = Annotated[
+    str, typer.Option(help="[green]auto[/green] chooses; explain tells what and why.")
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"streamjoin {version('streamjoin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Hold the options that stand before any command; the help text is the app's."""
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long the streams run.")] = 8.0,
+    seed: Annotated[int, typer.Option(help="Of the generated data.")] = 7,
+) -> None:
+    """Join two live streams, trades and quotes, and check the result.
+
+    [bold]Example[/bold]: [green]streamjoin demo --seconds 3[/green]
+    """
+    with _friendly_errors():
+        from streamjoin.demo import run
+
+        if not run(Console(), seconds=seconds, seed=seed):
+            raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    on: Annotated[str, typer.Argument(metavar="ON", help="The condition, over l and r.")],
+    window: WindowOption = None,
+    time: TimeOption = None,
+    algorithm: AlgorithmOption = "auto",
+) -> None:
+    """Tell how a condition is understood, which algorithm would join it, and why.
+
+    [bold]Examples[/bold]
+
+    [green]streamjoin explain "abs(l.x - r.x) <= 5"[/green]
+
+    [green]streamjoin explain "l.id = r.id and l.a < r.b" --window "10 minutes" --time ts[/green]
+    """
+    with _friendly_errors():
+        import streamjoin as sj
+
+        text = sj.explain(
+            on=on, window=_window(window), time=_time_columns(time), algorithm=algorithm
+        )
+        typer.echo(text)
+
+
+@app.command()
+def join(
+    left: Annotated[Path, typer.Argument(metavar="LEFT", help="The file with the rows of l.")],
+    right: Annotated[Path, typer.Argument(metavar="RIGHT", help="The file with the rows of r.")],
+    on: Annotated[
+        str, typer.Option(help="The condition, in SQL over the aliases l and r.", metavar="SQL")
+    ],
+    window: WindowOption = None,
+    time: TimeOption = None,
+    algorithm: AlgorithmOption = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Where the matches go; without it, the first are shown."),
+    ] = None,
+) -> None:
+    """Join two files: parquet, CSV or Arrow, by their endings.
+
+    [bold]Examples[/bold]
+
+    [green]streamjoin join trades.parquet quotes.parquet --window "10 minutes" --time ts
+    --on "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05" --out matches.parquet[/green]
+
+    [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"[/green]
+    """
+    with _friendly_errors():
+        _join(left, right, on, _window(window), _time_columns(time), algorithm, threads, out)
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Which one, e.g. engine.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False,
+    json: Annotated[
+        Path | None, typer.Option(help="Write machine, versions, raw series and claims here.")
+    ] = None,
+) -> None:
+    """Measure a suite against its competitors and its targets.
+
+    [bold]Example[/bold]: [green]streamjoin bench engine --quick --json out.json[/green]
+    """
+    with _friendly_errors():
+        from streamjoin.benchmarks.harness import Report
+        from streamjoin.benchmarks.registry import find_suite
+
+        run = find_suite(suite)
+        if json is not None:
+            _check_folder(json)
+        report = Report(suite, quick)
+        run(report, quick)
+        Console().print(report.table())
+        if json is not None:
+            report.to_json(json)
+            typer.echo(f"written to {json}")
+
+
+def _join(
+    left: Path,
+    right: Path,
+    on: str,
+    window: "Window | None",
+    time_columns: tuple[str, str] | None,
+    algorithm: str,
+    threads: int | None,
+    out: Path | None,
+) -> None:
+    if out is not None:  # before the work, not after it
+        _format_of(out)
+        _check_folder(out)
+    for path in (left, right):
+        _format_of(path)
+    progress = Console(stderr=True)
+    with progress.status("loading ..."):
+        import streamjoin as sj
+    with progress.status(f"reading {escape(left.name)} and {escape(right.name)} ..."):
+        left_table, right_table = _read(left), _read(right)
+    rows = left_table.num_rows + right_table.num_rows
+    start = time.perf_counter()
+    with progress.status(f"joining {rows:,} rows ..."):
+        matches = sj.join_tables(
+            left_table,
+            right_table,
+            on=on,
+            window=window,
+            time=time_columns,
+            algorithm=algorithm,
+            threads=threads,
+        )
+    seconds = time.perf_counter() - start
+    if out is None:
+        Console().print(_first_rows(matches))
+    else:
+        with progress.status(f"writing {escape(out.name)} ..."):
+            _write(matches, out)
+    typer.echo(
+        f"{left_table.num_rows:,} x {right_table.num_rows:,} rows, "
+        f"{matches.num_rows:,} matches, {seconds:.2f} s{f', written to {out}' if out else ''}"
+    )
+
+
+@contextmanager
+def _friendly_errors() -> Iterator[None]:
+    try:
+        yield
+    except StreamJoinError as error:
+        message = str(error)
+    except FileNotFoundError as error:
+        message = f"There is no file {error.filename or error}. Check the name and the folder."
+    except OSError as error:
+        message = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("streamjoin"):
+            raise
+        message = f"This command needs {error.name}. Install it: pip install 'streamjoin[bench]'."
+    else:
+        return
+    Console(stderr=True).print(f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False)
+    raise typer.Exit(2)
+
+
+def _window(text: str | None) -> "Window | None":
+    from streamjoin.windows import parse_window
+
+    return None if text is None else parse_window(text)
+
+
+def _time_columns(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    left, _, right = (part.strip() for part in text.partition(","))
+    return left, right or left
+
+
+def _check_folder(path: Path) -> None:
+    if not path.absolute().parent.is_dir():
+        raise StreamJoinError(
+            f"{path} cannot be written: the folder {path.parent} is not there. Create it first."
+        )
+
+
+def _format_of(path: Path) -> str:
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise StreamJoinError(
+            f"{path} ends in {ending!r}, which names no format that is read or written here. "
+            f"Use one of {', '.join(ENDINGS)}."
+        )
+    return ENDINGS[ending]
+
+
+def _read(path: Path) -> "pa.Table":
+    import pyarrow as pa
+    from pyarrow import csv, feather, parquet
+
+    readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "arrow": feather.read_table}
+    try:
+        return readers[_format_of(path)](path)
+    except pa.ArrowInvalid as error:
+        raise StreamJoinError(
+            f"{path} cannot be read as {_format_of(path)}: {error}. Check that the ending is right."
+        ) from error
+
+
+def _write(table: "pa.Table", path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import csv, feather, parquet
+
+    writers = {"parquet": parquet.write_table, "csv": csv.write_csv, "arrow": feather.write_feather}
+    try:
+        writers[_format_of(path)](table, path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise StreamJoinError(
+            f"{path} cannot be written as {_format_of(path)}: {error}. Try .parquet instead."
+        ) from error
+
+
+def _first_rows(table: "pa.Table") -> Table:
+    shown = Table(*(escape(name) for name in table.column_names))
+    for row in table.slice(0, SHOWN_ROWS).to_pylist():
+        shown.add_row(*(escape(str(value)) for value in row.values()))
+    if table.num_rows > SHOWN_ROWS:
+        shown.caption = f"the first {SHOWN_ROWS} of {table.num_rows:,} rows"
+    return shown

@@ -1,0 +1,128 @@
+"""The configuration of a join, checked once, where the user gives it."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamjoin.advisor import advise
+from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.plan import SIDES, bind
+from streamjoin.keys.parts import Side
+from streamjoin.keys.sort_keys import key_type
+from streamjoin.predicates import Condition, Residual, is_symmetric
+from streamjoin.recognition import parse_condition
+from streamjoin.sqltext import aliases
+from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
+
+ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
+
+
+@dataclass(frozen=True)
+class JoinConfig:
+    """What the user asked for, validated; see `StreamJoin` for the meaning of each."""
+
+    on: str
+    window: Window | None
+    time: tuple[str, str] | None
+    order: tuple[str, str] | None
+    algorithm: str
+    delay_us: int | None
+    threads: int
+
+    @classmethod
+    def check(
+        cls,
+        on: str | Condition,
+        window: Window | None,
+        time: ColumnPair = None,
+        order: ColumnPair = None,
+        algorithm: str = "auto",
+        delay: Duration | None = None,
+        threads: int | None = None,
+    ) -> "JoinConfig":
+        """Check what does not need the schemas."""
+        condition = parse_condition(on)
+        if window is not None and not isinstance(window, TimeWindow | CountWindow):
+            raise WindowError(
+                f"window={window!r} is not a window; pass TimeWindow('10 minutes'), "
+                "CountWindow(1000), or None for tables"
+            )
+        times, orders = pair("time", time), pair("order", order)
+        if isinstance(window, TimeWindow) and times is None:
+            raise WindowError(
+                f"{window} needs the event-time columns of both sides; pass them as "
+                "time=('left_column', 'right_column')"
+            )
+        if times is not None and not isinstance(window, TimeWindow):
+            raise WindowError(
+                f"time={time!r} has no use with window={window!r}; pass a TimeWindow, or leave "
+                "time out"
+            )
+        if orders is not None and not isinstance(window, CountWindow):
+            raise WindowError(
+                f"order={order!r} gives the arrival order of a CountWindow; with window={window!r} "
+                "leave it out"
+            )
+        if delay is not None and not isinstance(window, TimeWindow):
+            raise WindowError(
+                f"delay={delay!r} moves the watermark of a TimeWindow; with window={window!r} leave "
+                "it out"
+            )
+        if threads is not None and (not isinstance(threads, int) or threads < 1):
+            raise StreamJoinError(f"threads={threads!r}: give a number from 1, or None for all cores")
+        # Columns without an alias may still turn out to make a key, once the schemas are known.
+        has_key = bool(times) or any(
+            not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
+        )
+        advise(algorithm, has_key)
+        return cls(
+            on if isinstance(on, str) else on.sql(),
+            window,
+            times,
+            orders,
+            algorithm,
+            None if delay is None else parse_duration(delay),
+            threads or os.cpu_count() or 1,
+        )
+
+    def make_engine(self, schemas: dict[Side, pa.Schema], is_self: bool = False) -> Engine:
+        """Bind this configuration to the schemas of both sides."""
+        condition = parse_condition(self.on, schemas["left"], schemas["right"])
+        plan = bind(condition, self.window, self.time, schemas)
+        for side, name in zip(SIDES, self.order or (), strict=False):
+            check_order(schemas[side], name, side)
+        symmetric = None
+        if is_self:
+            balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
+            symmetric = balanced and is_symmetric(condition)
+        algorithm = advise(self.algorithm, plan.has_key).algorithm
+        return Engine(plan, self.window, algorithm, self.order, self.threads, symmetric)
+
+
+def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:
+    """Return one column name a side."""
+    if columns is None or isinstance(columns, str):
+        return None if columns is None else (columns, columns)
+    names = tuple(columns)
+    if len(names) != 2 or not all(isinstance(each, str) for each in names):
+        raise StreamJoinError(
+            f"{name}={columns!r}: give one column name for both sides, or a pair (left, right)"
+        )
+    return names[0], names[1]
+
+
+def check_order(schema: pa.Schema, name: str, side: Side) -> None:
+    """Refuse an order column that is missing or has no order."""
+    if name not in schema.names:
+        raise SchemaError(
+            f"the {side} order column {name!r} is not there; the {side} columns are "
+            f"{', '.join(schema.names)}"
+        )
+    if key_type(schema.field(name).type) is None:
+        raise SchemaError(
+            f"the {side} order column {name!r} is {schema.field(name).type}; order by a number, a "
+            "date or a timestamp"
+        )

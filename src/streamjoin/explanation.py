@@ -1,0 +1,79 @@
+"""``explain``: how a condition is understood, what is indexed and filtered, and by which algorithm."""
+
+from streamjoin.advisor import ALGORITHMS, advise
+from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.predicates import Band, Condition, Part, Residual, describe
+from streamjoin.recognition import parse_condition
+from streamjoin.sqltext import aliases
+from streamjoin.windows import Duration, TimeWindow, Window
+
+
+def explain(
+    on: str | Condition,
+    window: Window | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    delay: Duration | None = None,
+    order: ColumnPair = None,
+    threads: int | None = None,
+) -> str:
+    """Say how the condition is understood, what is indexed, what is filtered, and why.
+
+    >>> print(explain("l.symbol = r.symbol and abs(l.price - r.price) <= 0.05", threads=2))
+    condition
+      equality   l.symbol = r.symbol
+      band       -0.05 <= l.price - r.price <= 0.05
+    window       none: two finite tables
+    index        a hash of l.symbol = r.symbol, then l.price - r.price
+    filter       nothing else
+    algorithm    bi_sort: a probe finds its matches as ranges of a sorted array
+                 (sorted arrays with an index and an insertion buffer, PanJoin)
+    threads      2
+    """
+    config = JoinConfig.check(on, window, time, order, algorithm, delay, threads)
+    condition = parse_condition(on)
+    keyed = any(not isinstance(part, Residual) for part in condition)
+    advice = advise(algorithm, keyed or isinstance(window, TimeWindow) or algorithm == "auto")
+    index, filters = split(condition, config)
+    lines = ["condition", *(f"  {line}" for line in describe(condition))]
+    facts = [
+        ("window", "none: two finite tables" if window is None else str(window)),
+        ("time", " and ".join(config.time) if config.time else ""),
+        ("order", " and ".join(config.order) if config.order else ""),
+        ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),
+        ("index", index),
+        ("filter", filters),
+        ("algorithm", f"{advice.algorithm}: {advice.reason}"),
+        ("", f"({ALGORITHMS[advice.algorithm]})"),
+        ("threads", str(config.threads)),
+    ]
+    return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
+    """Say what the index is sorted by, and what is checked over the candidates it gives."""
+    ranges = [name_of(part) for part in (*condition.bands, *condition.inequalities)]
+    ranges += [name_of(part) for part in condition.not_equals]
+    if config.time is not None:
+        ranges.append("the time window")
+    prefix = " and ".join(part.sql() for part in condition.equalities)
+    index = f"a hash of {prefix}" if prefix else ""
+    checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
+    if len(ranges) == 1:
+        index = f"{index}, then {ranges[0]}" if index else ranges[0]
+    elif ranges:
+        choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
+        index = f"{index}, then {choice}" if index else choice
+        checked.append("the others of these")
+    filters = []
+    for part in condition.residuals:
+        used = aliases(part.expression)
+        alone = {frozenset("l"): "left", frozenset("r"): "right"}.get(used)
+        filters.append(f"{part.expression} ({alone} rows, before the join)" if alone else part.sql())
+    checked += filters
+    return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
+
+
+def name_of(part: Part) -> str:
+    """Return what a range part orders rows by."""
+    return f"{part.left} - {part.right}" if isinstance(part, Band) else part.sql()

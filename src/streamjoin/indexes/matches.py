@@ -1,0 +1,77 @@
+"""Matches: which rows of an index each probe found, as ranges, not yet as pairs.
+
+Probe ``i`` found the rows ``row_ids[starts[i]:ends[i]]``. A sorted structure returns its own
+``row_ids``, so a probe costs the same whether it matches one row or a million; a structure without
+order writes what it found into an array of its own. Pairs come out only when asked for, in blocks
+of bounded size::
+
+    starts [0 2 2]   ends [2 2 5]   row_ids [7 4 9 1 0]
+    candidates   0 1 2 3 4         numbered through
+    probes       0 0 2 2 2         pairs(0, 5)
+    rows         7 4 9 1 0
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streamjoin.kernels import Positions, RowIds, kernel
+
+
+@kernel
+def sum_lengths(starts: Positions, ends: Positions) -> Positions:
+    """Return the running total of range lengths: entry i counts the candidates before probe i."""
+    totals = np.empty(starts.size + 1, np.int64)
+    total = 0
+    for i in range(starts.size):
+        totals[i] = total
+        total += max(ends[i] - starts[i], 0)
+    totals[starts.size] = total
+    return totals
+
+
+@kernel
+def expand(
+    starts: Positions, totals: Positions, row_ids: RowIds, first: int, last: int
+) -> tuple[RowIds, RowIds]:
+    """Write out the candidates numbered ``first`` to ``last``, as (probe, row) pairs."""
+    probes, rows = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
+    probe = np.searchsorted(totals, first, side="right") - 1
+    at = first
+    while at < last:
+        end = min(totals[probe + 1], last)
+        position = starts[probe] + (at - totals[probe])
+        for slot in range(at - first, end - first):
+            probes[slot] = probe
+            rows[slot] = row_ids[position]
+            position += 1
+        at = end
+        probe += 1
+    return probes, rows
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The ranges that a batch of probes found in one run of rows."""
+
+    starts: Positions
+    ends: Positions  # an end at or before its start is an empty range
+    row_ids: RowIds
+    totals: Positions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "totals", sum_lengths(self.starts, self.ends))
+
+    def __len__(self) -> int:
+        """Count the candidate pairs."""
+        return int(self.totals[-1])
+
+    def pairs(self, first: int = 0, last: int | None = None) -> tuple[RowIds, RowIds]:
+        """Return the candidates ``first`` to ``last`` as two arrays: probe numbers, row ids."""
+        return expand(self.starts, self.totals, self.row_ids, first, len(self) if last is None else last)
+
+    def blocks(self, size: int) -> Iterator[tuple[RowIds, RowIds]]:
+        """Yield all pairs in blocks of at most ``size``."""
+        for first in range(0, len(self), size):
+            yield self.pairs(first, min(first + size, len(self)))

@@ -1,0 +1,64 @@
+"""What every index promises.
+
+An index holds the tuples of one subwindow as (int64 key, int32 row id). It knows nothing of rows,
+types, windows or conditions, and it never deletes: a subwindow is dropped whole.
+
+The contract, which ``tests/indexes/test_contract.py`` holds every structure to:
+    1. ``probe`` is pure, and finds each stored tuple with lower <= key <= upper exactly once.
+    2. Any cut of the input into ``insert`` calls gives the same matches.
+    3. ``insert`` takes keys in ascending order (the engine sorts a batch once, for all its uses).
+       ``probe`` is fastest with ascending lower bounds, and right with any.
+    4. Matches stay valid until the next ``insert``.
+    5. ``from_arrow(to_arrow())`` gives an equal index without sorting again.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from streamjoin.indexes.matches import Matches
+from streamjoin.kernels import Keys, RowIds
+
+
+class Index(Protocol):
+    """The tuples of one subwindow, findable by key range."""
+
+    @classmethod
+    def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
+        """Load ascending keys at once."""
+        ...
+
+    def insert(self, keys: Keys, row_ids: RowIds) -> None:
+        """Add a batch, keys ascending."""
+        ...
+
+    def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
+        """Find the tuples in each closed range [lower, upper]; empty if lower > upper."""
+        ...
+
+    def seal(self) -> None:
+        """Note that no more inserts come; the structure may drop its slack."""
+        ...
+
+    def __len__(self) -> int:
+        """Count the stored tuples."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the structure holds."""
+        ...
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Snapshot: the columns ``keys`` and ``row_ids``, ascending by key where the structure sorts."""
+        ...
+
+    @classmethod
+    def from_arrow(cls, batch: pa.RecordBatch) -> Self:
+        """Load a snapshot."""
+        ...
+
+    def check(self) -> None:
+        """Assert the structure's invariants; tests call this after every step."""
+        ...

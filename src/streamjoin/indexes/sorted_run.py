@@ -1,0 +1,235 @@
+"""A sorted run: ascending keys with their row ids, searched through a two-level index array.
+
+Each level of the index array holds every 16th key of the level below (drawn with every 4th)::
+
+    coarse  [ 1                                  | 41 ...    ]
+    fine    [ 1          9            21      30 | 41 ...    ]
+    keys    [ 1 3 3 7  | 9 12 14 20 | 21 25 ...  | 41 ...    ] PAD
+    row_ids [ 5 0 8 2    ...                                 ]
+
+A batch of probes walks the coarse level once, from left to right, with a *rebounding binary
+search*: it steps forward from where the probe before it ended, doubling the step, then turns back
+and halves it. What is left is to look at 16 fine keys and at 16 keys. Both are done for a block of
+probes at a time, without branches, and each stage touches the cache lines of the next, so that the
+memory system works on many probes at once: searching is bound by memory latency, and this takes
+half the time of a branching search in runs that are larger than the cache. If the range ends
+within 16 keys of its start, as it does in most joins, its end costs little more; if not, it is
+searched the same way, so that the cost does not depend on how many tuples match.
+
+Invariants, asserted by ``check``:
+    1. ``keys[:size]`` ascends, equal keys in the order of their arrival, and ``PAD`` keys of
+       ``MAX_KEY`` follow, so that looking at 16 keys needs no test for the end.
+    2. ``fine`` equals ``keys[:size:16]`` and ``coarse`` equals ``fine[::16]``, padded likewise.
+Costs for n tuples: ``merge`` of a batch O(n); ``probe`` O(log n) for the first range and less for
+each that follows in ascending order. Memory: 12 bytes a tuple, and 7 % of the keys for the index.
+"""
+
+from typing import Self
+
+import numpy as np
+
+from streamjoin.indexes.matches import Matches
+from streamjoin.kernels import MAX_KEY, Keys, Positions, RowIds, kernel
+
+FANOUT = 16  # keys per entry of the level above: two cache lines
+PAD = 2 * FANOUT
+BLOCK = 128  # probes that go through the stages together: their cache lines fit into L1
+
+
+@kernel
+def skip_below(keys: Keys, first: int, bound: int) -> int:
+    """Return the first position from ``first`` on whose key is not below ``bound``, at most 16 on.
+
+    Branchless: five dependent loads, unsigned so that Numba adds no test for negative indices.
+    """
+    at = np.uint64(first)
+    at += np.uint64(keys[at + np.uint64(7)] < bound) << np.uint64(3)
+    at += np.uint64(keys[at + np.uint64(3)] < bound) << np.uint64(2)
+    at += np.uint64(keys[at + np.uint64(1)] < bound) << np.uint64(1)
+    at += np.uint64(keys[at] < bound)
+    at += np.uint64(keys[at] < bound)
+    return np.int64(at)
+
+
+@kernel
+def rebound(keys: Keys, size: int, first: int, bound: int) -> int:
+    """Return the first position from ``first`` on whose key is not below ``bound``.
+
+    The rebounding binary search of III-E: forward with doubled steps, then back with halved ones.
+    """
+    step, low, high = 1, first, first
+    while high < size and keys[high] < bound:
+        low = high + 1
+        high += step
+        step *= 2
+    high = min(high, size)
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def find_positions(
+    keys: Keys, fine: Keys, coarse: Keys, size: int, part: int, bounds: Keys, positions: Positions
+) -> int:
+    """Find the first position in ``keys`` that is not below each of at most ``BLOCK`` bounds.
+
+    ``part`` is where the coarse search starts; returns where the next block should start.
+    """
+    coarse_size = (size + FANOUT * FANOUT - 1) // (FANOUT * FANOUT)
+    begins = np.empty(BLOCK, np.int64)
+    for i in range(bounds.size):
+        bound = bounds[i]
+        if part > 0 and coarse[part - 1] >= bound:
+            part = 0  # not ascending here: start over
+        if part < coarse_size and coarse[part] < bound:
+            part = rebound(coarse, coarse_size, part, bound)
+        begin = max(part - 1, 0) * FANOUT
+        begins[i] = begin
+        # Stored only to have the lines loaded early; the last stage overwrites it.
+        positions[i] = fine[np.uint64(begin)] + fine[np.uint64(begin + 8)]
+    for i in range(bounds.size):
+        begin = max(skip_below(fine, begins[i], bounds[i]) - 1, begins[i]) * FANOUT
+        begins[i] = begin
+        positions[i] = keys[np.uint64(begin)] + keys[np.uint64(begin + 8)]
+    for i in range(bounds.size):
+        positions[i] = min(skip_below(keys, begins[i], bounds[i]), size)
+    return part
+
+
+@kernel
+def find_ranges(
+    keys: Keys, fine: Keys, coarse: Keys, size: int, lower: Keys, upper: Keys
+) -> tuple[Positions, Positions]:
+    """Find where the keys of each closed range [lower, upper] lie in a run."""
+    starts, ends = np.empty(lower.size, np.int64), np.empty(lower.size, np.int64)
+    far, found = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    bounds = np.empty(BLOCK, np.int64)
+    part = far_part = 0
+    for first in range(0, lower.size, BLOCK):
+        last = min(first + BLOCK, lower.size)
+        part = find_positions(
+            keys, fine, coarse, size, part, lower[first:last], starts[first:last]
+        )
+        count = 0
+        for i in range(first, last):
+            if upper[i] == MAX_KEY:  # upper + 1 would wrap
+                ends[i] = size
+                continue
+            end = skip_below(keys, starts[i], upper[i] + 1)
+            ends[i] = min(end, size)
+            far[count] = i
+            bounds[count] = upper[i] + 1
+            count += end == starts[i] + FANOUT
+        if count > 0:
+            far_part = find_positions(
+                keys, fine, coarse, size, far_part, bounds[:count], found[:count]
+            )
+            for i in range(count):
+                ends[far[i]] = found[i]
+    return starts, ends
+
+
+@kernel
+def merge_into(
+    keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds
+) -> None:
+    """Merge a sorted batch into a sorted run, in place, from the back; equal keys stay in order."""
+    old, new = size - 1, new_keys.size - 1
+    slot = old + new + 1
+    while new >= 0:
+        key = new_keys[new]
+        while old >= 0 and keys[old] > key:  # on equal keys the batch's tuples are younger
+            keys[slot], row_ids[slot] = keys[old], row_ids[old]
+            old -= 1
+            slot -= 1
+        keys[slot], row_ids[slot] = key, new_ids[new]
+        new -= 1
+        slot -= 1
+
+
+@kernel
+def sample(keys: Keys, size: int, samples: Keys) -> None:
+    """Copy every 16th key of a run, and pad what follows."""
+    count = (size + FANOUT - 1) // FANOUT
+    for i in range(count):
+        samples[i] = keys[i * FANOUT]
+    samples[count : count + PAD] = MAX_KEY
+
+
+def padded(capacity: int) -> Keys:
+    """Allocate a run of keys with its padding, aligned so that 16 keys are two cache lines."""
+    spare = np.empty(capacity + PAD + 8, np.int64)
+    offset = (-spare.ctypes.data // 8) % 8
+    run = spare[offset : offset + capacity + PAD]
+    run[:PAD] = MAX_KEY
+    return run
+
+
+class SortedRun:
+    """Ascending keys with their row ids; the module docstring gives layout and invariants."""
+
+    def __init__(self, capacity: int) -> None:
+        self.size = 0
+        self.keys, self.row_ids = padded(capacity), np.empty(capacity, np.int32)
+        fine_capacity = -(-capacity // FANOUT)
+        self.fine, self.coarse = padded(fine_capacity), padded(-(-fine_capacity // FANOUT))
+
+    @classmethod
+    def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
+        """Load ascending keys at once. O(n)."""
+        run = cls(max(keys.size, 1))
+        run.merge(keys, row_ids)
+        return run
+
+    @property
+    def capacity(self) -> int:
+        """How many tuples fit before the arrays grow."""
+        return self.row_ids.size
+
+    def merge(self, keys: Keys, row_ids: RowIds) -> None:
+        """Merge an ascending batch. O(n + batch)."""
+        size = self.size + keys.size
+        if size > self.capacity:
+            self.resize(max(size, self.capacity + self.capacity // 2))
+        merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
+        self.size = size
+        self.keys[size : size + PAD] = MAX_KEY
+        sample(self.keys, size, self.fine)
+        sample(self.fine, -(-size // FANOUT), self.coarse)
+
+    def resize(self, capacity: int) -> None:
+        """Move the tuples into arrays of another capacity. O(n)."""
+        grown = SortedRun(capacity)
+        if self.size:
+            grown.merge(self.keys[: self.size], self.row_ids[: self.size])
+        self.__dict__ = grown.__dict__
+
+    def clear(self) -> None:
+        """Forget the tuples and keep the arrays."""
+        self.size = 0
+        for level in (self.keys, self.fine, self.coarse):
+            level[:PAD] = MAX_KEY
+
+    def probe(self, lower: Keys, upper: Keys) -> Matches:
+        """Find the range of positions in each closed key range [lower, upper]."""
+        starts, ends = find_ranges(self.keys, self.fine, self.coarse, self.size, lower, upper)
+        return Matches(starts, ends, self.row_ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, slack included."""
+        return self.keys.nbytes + self.row_ids.nbytes + self.fine.nbytes + self.coarse.nbytes
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        keys = self.keys[: self.size]
+        assert np.all(keys[:-1] <= keys[1:])
+        fine, coarse = keys[::FANOUT], keys[:: FANOUT * FANOUT]
+        for level, expected in ((self.keys, keys), (self.fine, fine), (self.coarse, coarse)):
+            assert np.array_equal(level[: expected.size], expected)
+            assert np.all(level[expected.size : expected.size + PAD] == MAX_KEY)

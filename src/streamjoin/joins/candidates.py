@@ -1,0 +1,134 @@
+"""From candidates to matches: the checks that an index did not answer, over blocks of pairs.
+
+An index gives ranges of candidates. What is left to check is, for each pair, whether the stored
+row's key lies in the probe's range for each other part, window included; then the residual
+conditions, evaluated over the columns they need. Blocks bound the memory: it does not follow the
+number of candidates.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamjoin.expressions.evaluation import evaluate
+from streamjoin.indexes.matches import Matches
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.subwindow import Subwindow
+from streamjoin.kernels import Keys, RowIds, kernel
+from streamjoin.keys.key_ranges import Range
+
+BLOCK = 1 << 18  # candidate pairs at a time
+Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
+
+
+@dataclass(frozen=True)
+class Check:
+    """A stored key must lie in one of the ranges of the probe."""
+
+    stored: Keys
+    ranges: list[Range]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What some rows of a batch found in one run of one subwindow, as ranges of candidates."""
+
+    batch: Prepared
+    subwindow: Subwindow
+    matches: Matches
+    order: RowIds  # probe number -> row of the batch
+    checks: list[Check]  # what is left to check; if nothing, every candidate matches
+    mirrored: bool = False  # self-joins: each match (a, b) stands for (b, a) too
+
+
+@kernel
+def keep_inside(probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: Keys) -> int:
+    """Move the pairs whose stored key lies in the probe's range to the front; return how many."""
+    kept = 0
+    for i in range(probes.size):
+        key = stored[rows[i]]
+        inside = (key >= lower[probes[i]]) & (key <= upper[probes[i]])
+        probes[kept], rows[kept] = probes[i], rows[i]
+        kept += inside
+    return kept
+
+
+@kernel
+def mark_inside(
+    probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: Keys, keep: np.ndarray  # type: ignore[type-arg]
+) -> None:
+    """Mark the pairs whose stored key lies in the probe's range, beside those marked already."""
+    for i in range(probes.size):
+        key = stored[rows[i]]
+        keep[i] |= (key >= lower[probes[i]]) & (key <= upper[probes[i]])
+
+
+def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
+    """Return what the index of this subwindow leaves to check for this batch."""
+    plan = batch.plan
+    checks = [
+        Check(column.values, [(keys, keys)])
+        for column, keys in zip(subwindow.equality_keys, batch.keys.equalities, strict=False)
+    ]
+    exact_part = subwindow.layout.range_part if plan.is_exact(subwindow.layout) else None
+    for part, column in subwindow.range_keys.items():
+        if part == exact_part:
+            continue
+        if part == plan.time_part and not crosses(batch, subwindow):
+            continue
+        checks.append(Check(column.values, batch.part_ranges(part)))
+    if subwindow.ordinals is not None and batch.visible is not None:
+        ordinals, (lower, upper) = subwindow.ordinals.values, batch.visible
+        if lower.max() > ordinals[0] or upper.min() < ordinals[-1]:
+            checks.append(Check(ordinals, [batch.visible]))
+    return checks
+
+
+def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
+    """Whether the time window's edge falls inside the subwindow for any row of the batch."""
+    first, last = batch.core
+    return first > subwindow.oldest or last < subwindow.newest
+
+
+def surviving(found: Found) -> Iterator[Pairs]:
+    """Yield the matching pairs among an index's candidates, a block at a time."""
+    for probes, rows in found.matches.blocks(BLOCK):
+        pairs = (found.order[probes], rows)
+        for check in found.checks:
+            pairs = apply(check, *pairs)
+        if found.batch.plan.residuals and pairs[0].size:
+            pairs = apply_residuals(found.batch, found.subwindow, *pairs)
+        if pairs[0].size:
+            yield pairs
+
+
+def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
+    """Keep the pairs that pass one check."""
+    if len(check.ranges) == 1:
+        lower, upper = check.ranges[0]
+        kept = keep_inside(probes, rows, check.stored, lower, upper)
+        return probes[:kept], rows[:kept]
+    keep = np.zeros(probes.size, np.bool_)
+    for lower, upper in check.ranges:
+        mark_inside(probes, rows, check.stored, lower, upper, keep)
+    return probes[keep], rows[keep]
+
+
+def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows: RowIds) -> Pairs:
+    """Keep the pairs for which every residual condition is true."""
+    plan, side = batch.plan, batch.side
+    other = "right" if side == "left" else "left"
+    probing = batch.rows.select(plan.residual_columns[side]).take(pa.array(probes))
+    stored = subwindow.rows.take(rows, plan.residual_columns[other])
+    sides = {side: probing, other: stored}
+    keep = None
+    for residual in plan.residuals:
+        passed = evaluate(residual, left=sides["left"], right=sides["right"])
+        passed = pc.fill_null(passed.cast(pa.bool_()), False)
+        keep = passed if keep is None else pc.and_(keep, passed)
+    assert keep is not None
+    mask = keep.to_numpy(zero_copy_only=False)
+    return probes[mask], rows[mask]

@@ -1,0 +1,131 @@
+"""A window as a chain of subwindows (PanJoin III-A): insert at one end, drop at the other.
+
+Only the newest subwindow takes inserts, the middle ones never change, and the oldest is dropped
+whole once all its rows have left the window; until then, probes skip its expired rows::
+
+    time    ... ----------------------------------------------------> now
+    chain   [ oldest: some expired ] [ sealed ] [ sealed ] [ newest: takes inserts ]
+                                                    ^ late rows go to the side index of theirs
+
+Rows arrive out of order within the watermark. A subwindow is responsible for the times from its
+``start`` to the next one's; a row older than the newest's start goes into the side index of the
+subwindow that is responsible for it, which keeps the time ranges of subwindows apart, so that
+expiry stays whole and probes can skip subwindows.
+
+How large a subwindow gets: an eighth to a half of the window is a good size, see ``Sizes``.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.indexes.protocol import Index
+from streamjoin.joins.plan import JoinPlan, Layout
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.subwindow import Subwindow
+from streamjoin.kernels import MIN_KEY
+
+MakeIndex = Callable[[int], Index]  # takes the capacity expected
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """When a subwindow is full: at ``most`` rows, or at ``least`` rows that span ``ticks``."""
+
+    most: int
+    least: int = 0
+    ticks: int | None = None
+
+    def room(self, newest: Subwindow) -> int:
+        """Return how many more rows fit into a subwindow."""
+        if self.ticks is None or len(newest) < self.least:
+            return self.most - len(newest)
+        spans = newest.newest - newest.oldest >= self.ticks
+        return 0 if spans else self.most - len(newest)
+
+
+class Chain:
+    """The stored rows of one stream, oldest subwindow first."""
+
+    def __init__(
+        self, plan: JoinPlan, schema: pa.Schema, sizes: Sizes, make_index: MakeIndex, counted: bool
+    ) -> None:
+        self.plan, self.schema, self.sizes, self.make_index = plan, schema, sizes, make_index
+        self.counted = counted  # whether rows have ordinals
+        self.layout: Layout = plan.layouts()[0]
+        self.subwindows: list[Subwindow] = []
+
+    def __iter__(self) -> Iterator[Subwindow]:
+        return iter(self.subwindows)
+
+    def __len__(self) -> int:
+        """Count the rows held, expired ones included."""
+        return sum(len(subwindow) for subwindow in self.subwindows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all subwindows hold."""
+        return sum(subwindow.nbytes for subwindow in self.subwindows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next insert begins a new subwindow."""
+        return not self.subwindows or self.sizes.room(self.subwindows[-1]) <= 0
+
+    def insert(self, batch: Prepared) -> None:
+        """Store a batch: late rows with their subwindow, the others in the newest."""
+        times = batch.times
+        if times is not None and self.subwindows:
+            late = times < self.subwindows[-1].start
+            if late.any():
+                self._insert_late(batch.take(np.flatnonzero(late)))
+                batch = batch.take(np.flatnonzero(~late))
+        first = 0
+        while first < len(batch):
+            newest = self._newest(len(batch) - first)
+            last = min(first + self.sizes.room(newest), len(batch))
+            whole = first == 0 and last == len(batch)
+            newest.insert(batch if whole else batch.take(slice(first, last)))
+            first = last
+
+    def create(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
+        """Make an empty subwindow like those of this chain."""
+        index = self.make_index(capacity)
+        return Subwindow.create(
+            self.plan, self.layout, self.schema, index, counted=self.counted, start=start
+        )
+
+    def _newest(self, coming: int) -> Subwindow:
+        """Return a subwindow with room, a new one if need be."""
+        if self.is_full:
+            start = MIN_KEY
+            if self.subwindows:
+                start = self.subwindows[-1].newest
+                self.subwindows[-1].seal()
+            capacity = self.sizes.most if self.sizes.ticks is None else coming
+            self.subwindows.append(self.create(min(capacity, self.sizes.most), start))
+        return self.subwindows[-1]
+
+    def _insert_late(self, batch: Prepared) -> None:
+        """Put late rows into the side index of the subwindow that is responsible for their time."""
+        times = batch.times
+        assert times is not None
+        starts = np.array([subwindow.start for subwindow in self.subwindows])
+        owners = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
+        for owner in np.unique(owners):
+            rows = batch.take(np.flatnonzero(owners == owner))
+            self.subwindows[owner].insert_late(rows, lambda: self.make_index(0))
+
+    def expire(self, before: int) -> None:
+        """Drop the subwindows whose rows all have a time, or an ordinal, less than ``before``."""
+        self.subwindows = [held for held in self.subwindows if held.last >= before]
+
+    def check(self) -> None:
+        """Assert every subwindow's invariants, and that the starts ascend."""
+        for subwindow in self.subwindows:
+            subwindow.check()
+            assert len(subwindow)
+        starts = [subwindow.start for subwindow in self.subwindows]
+        assert starts == sorted(starts)

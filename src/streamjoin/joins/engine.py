@@ -1,0 +1,182 @@
+"""The engine of one join: a plan, two chains, a watermark, and what has been counted so far.
+
+It takes record batches whose schemas are known and gives joined record batches. The public
+`StreamJoin` stands above it and deals with what users may pass. ``symmetric`` is None unless both
+sides are one stream; then it tells whether (a, b) matches whenever (b, a) does.
+"""
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.batches import joined_schema
+from streamjoin.indexes.bi_sort import BISort
+from streamjoin.indexes.protocol import Index
+from streamjoin.indexes.scan import Scan
+from streamjoin.joins.arrivals import Orders, number_step
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.chain import Chain, Sizes
+from streamjoin.joins.gather import gather
+from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns, choose_layout
+from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.self_join import SelfJoin
+from streamjoin.joins.sliding import SlidingJoin
+from streamjoin.kernels import Keys
+from streamjoin.keys.parts import Side
+from streamjoin.keys.sort_keys import encode
+from streamjoin.keys.sorting import sort_with_rows
+from streamjoin.windows import CountWindow, TimeWindow, Window
+
+INDEXES: dict[str, type[BISort] | type[Scan]] = {"bi_sort": BISort, "scan": Scan}
+
+SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
+FEW_ROWS, LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 14, 1 << 23  # in a subwindow
+
+
+@dataclass(frozen=True)
+class Step:
+    """Batches that are pushed together, and the watermark that is set after them."""
+
+    batches: dict[Side, pa.RecordBatch]
+    watermark: Any = None
+
+
+@dataclass
+class Counters:
+    """What an engine has seen."""
+
+    rows: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
+    matches: int = 0
+    late: int = 0
+    null_times: int = 0
+
+
+class Engine:
+    """Steps of one join over record batches; see the module docstring."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        window: Window | None,
+        algorithm: str,
+        order: tuple[str, str] | None = None,
+        threads: int = 1,
+        symmetric: bool | None = None,
+    ) -> None:
+        self.plan, self.window, self.algorithm, self.order = plan, window, algorithm, order
+        self.schema = joined_schema(plan.schemas["left"], plan.schemas["right"])
+        self.counters = Counters()
+        self.watermark: int | None = None  # in keys of the time part
+        self.newest: dict[Side, int] = {}
+        self.samples: dict[Side, KeyColumns] = {}
+        self.seconds = {"keys": 0.0, "expire": 0.0}
+        self.is_self_join = symmetric is not None and plan.same_keys
+        kind = SelfJoin if self.is_self_join else SlidingJoin
+        chains = {side: self._make_chain(side) for side in SIDES}
+        if self.is_self_join:
+            chains["right"] = chains["left"]
+        self.join = kind[list[pa.RecordBatch]](plan, chains, self._deliver, threads)
+        if isinstance(self.join, SelfJoin):
+            self.join.symmetric = bool(symmetric)
+
+    def _make_chain(self, side: Side) -> Chain:
+        counted = isinstance(self.window, CountWindow)
+        sizes = sizes_of(self.window, self.plan, side)
+        return Chain(self.plan, self.plan.schemas[side], sizes, self._make_index, counted)
+
+    def _make_index(self, capacity: int) -> Index:
+        return INDEXES[self.algorithm](max(capacity, 1))
+
+    def _deliver(self, found: Found) -> list[pa.RecordBatch]:
+        return gather(found, self.schema)
+
+    @property
+    def chains(self) -> dict[Side, Chain]:
+        """The stored rows of both sides."""
+        return self.join.chains
+
+    def push(self, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Join a batch of one side or of both; an error leaves everything as it was."""
+        begin = perf_counter()
+        orders: Orders = {}
+        prepared: dict[Side, Prepared] = {}
+        for side, batch in batches.items():
+            if self.order is not None:
+                batch, orders[side] = sort_by(batch, self.order[side == "right"])
+            prepared[side] = prepare(self.plan, side, batch, self.watermark)
+        arrived = self.counters.rows
+        if isinstance(self.window, CountWindow):
+            counts = {side: batch.num_rows for side, batch in batches.items()}
+            number_step(self.window, prepared, counts, arrived, orders)
+        self._choose_layouts(prepared)
+        self.seconds["keys"] += perf_counter() - begin
+        delivered = self.join.step(
+            prepared.get("left"), prepared.get("right"), interleaved=len(orders) == 2
+        )
+        joined = [batch for part in delivered for batch in part]
+        for side, rows in prepared.items():
+            self.counters.rows[side] += batches[side].num_rows
+            self.counters.late += rows.late
+            self.counters.null_times += rows.null_times
+            if rows.newest is not None:
+                self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
+        self.counters.matches += sum(batch.num_rows for batch in joined)
+        if isinstance(self.window, CountWindow):
+            self._expire(
+                left=arrived["left"] - self.window.left, right=arrived["right"] - self.window.right
+            )
+        return joined
+
+    def _expire(self, left: int, right: int) -> None:
+        """Drop the subwindows whose rows all come before these ordinals or times."""
+        begin = perf_counter()
+        if self.is_self_join:
+            left = right = min(left, right)
+        self.chains["left"].expire(left)
+        self.chains["right"].expire(right)
+        self.seconds["expire"] += perf_counter() - begin
+
+    def advance(self, watermark: int) -> None:
+        """Note that rows before ``watermark`` come no more, and drop what they alone would meet."""
+        if self.watermark is not None and watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        assert self.plan.time_part is not None
+        [(low, high)] = self.plan.ranges[self.plan.time_part].exact
+        self._expire(left=watermark + int(low), right=watermark - int(high))
+
+    def follow(self, delay: int) -> None:
+        """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
+        if len(self.newest) == 2:
+            self.advance(min(self.newest.values()) - delay)
+
+    def _choose_layouts(self, prepared: dict[Side, Prepared]) -> None:
+        """Let a chain whose next subwindow is due look which layout is the most selective now."""
+        for side, batch in prepared.items():
+            if len(batch):
+                self.samples[side] = batch.keys.sample()
+        if len(self.samples) == 2:
+            for side in prepared:
+                if self.chains[side].is_full:
+                    self.chains[side].layout = choose_layout(self.plan, side, self.samples)
+
+
+def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:
+    """Return when a subwindow of this side is full."""
+    if isinstance(window, CountWindow):
+        rows = window.left if side == "left" else window.right
+        return Sizes(most=max(-(-rows // SUBWINDOWS), FEW_ROWS))
+    if isinstance(window, TimeWindow):
+        assert plan.time_part is not None
+        [(low, high)] = plan.ranges[plan.time_part].exact
+        return Sizes(MOST_ROWS, LEAST_ROWS, ticks=max(int(high - low) // SUBWINDOWS, 1))
+    return Sizes(most=np.iinfo(np.int32).max)
+
+
+def sort_by(batch: pa.RecordBatch, name: str) -> tuple[pa.RecordBatch, Keys]:
+    """Sort a batch by its order column, stably; return the order keys too."""
+    keys, order = sort_with_rows(encode(batch[name]))
+    return batch.take(pa.array(order)), keys

@@ -1,0 +1,254 @@
+"""The plan: a condition and a window bound to two schemas, and the layouts an index may have.
+
+Everything that can be decided without looking at values is decided here: which parts give keys,
+which are left for the candidates, and which combinations (`Layout`) an index can be sorted by. The
+time window is one more range part, over the time columns; where nothing is more selective, the
+index is sorted by time.
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from streamjoin.errors import ConditionError, SchemaError
+from streamjoin.expressions.evaluation import evaluate
+from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
+from streamjoin.kernels import Keys
+from streamjoin.keys.composite import compose, compose_range
+from streamjoin.keys.hashing import mix_into
+from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.parts import OTHER, EqualityPart, RangePart, Schemas, Side, empty_batch
+from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
+from streamjoin.windows import TimeWindow, Window
+
+SIDES: tuple[Side, Side] = ("left", "right")
+SAMPLE = 256  # rows of a batch that the choice of a layout looks at
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an index is sorted by: the equalities, a range part, or both."""
+
+    equalities: bool
+    range_part: int | None
+
+
+@dataclass(frozen=True)
+class KeyColumns:
+    """The keys of a batch's rows, one array a part; all arrays have the same length."""
+
+    equalities: tuple[Keys, ...]
+    ranges: tuple[Keys, ...]
+    rows: int
+
+    def sample(self) -> "KeyColumns":
+        """Select some rows, spread evenly."""
+        return self.take(np.linspace(0, self.rows - 1, min(self.rows, SAMPLE)).astype(np.int64))
+
+    def take(self, rows: np.ndarray | slice) -> "KeyColumns":  # type: ignore[type-arg]
+        """Select rows."""
+        taken = rows.size if isinstance(rows, np.ndarray) else len(range(*rows.indices(self.rows)))
+        return KeyColumns(
+            tuple(keys[rows] for keys in self.equalities),
+            tuple(keys[rows] for keys in self.ranges),
+            taken,
+        )
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """A condition and window, bound: see the module docstring."""
+
+    schemas: Schemas
+    equalities: tuple[EqualityPart, ...]
+    ranges: tuple[RangePart, ...]
+    time_part: int | None  # the place of the time window among ``ranges``
+    filters: dict[Side, tuple[exp.Expression, ...]]  # conditions on one side's rows alone
+    residuals: tuple[exp.Expression, ...]  # conditions on pairs that no key can tell
+    residual_columns: dict[Side, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def same_keys(self) -> bool:
+        """Whether a row has the same keys as a left and as a right row, as in most self-joins."""
+
+        def mirrored(left: exp.Expression, right: exp.Expression) -> bool:
+            return swap_aliases(left.sql("spark")) == right.sql("spark")
+
+        parts = (*self.equalities, *self.ranges)
+        trees = [part.operands.expressions for part in parts]
+        return (
+            self.schemas["left"] == self.schemas["right"]
+            and all(mirrored(tree["left"], tree["right"]) for tree in trees)
+            and not self.filters["left"]
+            and not self.filters["right"]
+        )
+
+    @property
+    def has_key(self) -> bool:
+        """Whether there is anything that an index can be sorted by."""
+        return bool(self.equalities or self.ranges)
+
+    def layouts(self) -> list[Layout]:
+        """Return the ways to sort an index, the one that is usually best first."""
+        prefix = bool(self.equalities)
+        order = sorted(range(len(self.ranges)), key=self._rank)
+        return [Layout(prefix, part) for part in order] or [Layout(prefix, None)]
+
+    def _rank(self, part: int) -> tuple[bool, int, bool]:
+        # Bands before inequalities before not-equals; the window last among bands, since a
+        # stored window holds little else than rows inside it.
+        bound = self.ranges[part]
+        return (not bound.bounded, len(bound.exact), part == self.time_part)
+
+    def is_exact(self, layout: Layout) -> bool:
+        """Whether the index answers its parts without false candidates."""
+        if layout.equalities:
+            return (
+                layout.range_part is None and len(self.equalities) == 1 and self.equalities[0].exact
+            )
+        return True
+
+    def index_keys(self, layout: Layout, keys: KeyColumns) -> Keys:
+        """Return the keys that an index of this layout is sorted by."""
+        if layout.range_part is None:
+            if not layout.equalities:
+                return np.zeros(keys.rows, np.int64)  # nothing to sort by: all rows are candidates
+            return keys.equalities[0] if self.is_exact(layout) else hash_equalities(keys)
+        range_keys = keys.ranges[layout.range_part]
+        if not layout.equalities:
+            return range_keys
+        return compose(hash_equalities(keys), range_keys, self.ranges[layout.range_part].floating)
+
+    def index_ranges(self, layout: Layout, side: Side, keys: KeyColumns) -> list[Range]:
+        """Return the ranges to probe the other side's indexes of this layout with."""
+        if layout.range_part is None:
+            probes = self.index_keys(layout, keys)
+            return [(probes, probes)]
+        part = self.ranges[layout.range_part]
+        ranges = part.ranges(side, keys.ranges[layout.range_part])
+        if not layout.equalities:
+            return ranges
+        hashes = hash_equalities(keys)
+        return [compose_range(hashes, lower, upper, part.floating) for lower, upper in ranges]
+
+
+def hash_equalities(keys: KeyColumns) -> Keys:
+    """Return one hash of all equality keys of a row."""
+    hashes = np.zeros(keys.equalities[0].size, np.int64)
+    for column in keys.equalities:
+        mix_into(hashes, column)
+    return hashes
+
+
+def choose_layout(plan: JoinPlan, stored: Side, samples: dict[Side, KeyColumns]) -> Layout:
+    """Return the layout under which a sample of probes finds the fewest candidates."""
+    layouts, probing = plan.layouts(), OTHER[stored]
+
+    def candidates(layout: Layout) -> int:
+        keys = np.sort(plan.index_keys(layout, samples[stored]))
+        return sum(
+            int(np.maximum(keys.searchsorted(upper, "right") - keys.searchsorted(lower), 0).sum())
+            for lower, upper in plan.index_ranges(layout, probing, samples[probing])
+        )
+
+    return layouts[0] if len(layouts) == 1 else min(layouts, key=candidates)
+
+
+def bind(
+    condition: Condition, window: Window | None, time: tuple[str, str] | None, schemas: Schemas
+) -> JoinPlan:
+    """Bind a condition and a window to the two schemas."""
+    equalities = tuple(EqualityPart.bind(part, schemas) for part in condition.equalities)
+    ranges: list[RangePart] = []
+    texts = [part.expression for part in condition.residuals]
+    for part in (*condition.bands, *condition.inequalities, *condition.not_equals):
+        bound = RangePart.bind(part, schemas)
+        if bound is None:
+            texts.append(part.sql())
+        else:
+            ranges.append(bound)
+    time_part = None
+    if isinstance(window, TimeWindow):
+        assert time is not None
+        time_part = len(ranges)
+        ranges.append(bind_time(window, time, schemas))
+    filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
+    residuals = [tree for part in equalities if (tree := part.residual) is not None]
+    for text in texts:
+        tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
+        check_boolean(tree, text, schemas)
+        used = sides(tree)
+        if used <= {"l"}:  # a constant condition too
+            filters["left"].append(tree)
+        elif used == {"r"}:
+            filters["right"].append(tree)
+        else:
+            residuals.append(tree)
+    needed = [pair for tree in residuals for pair in columns(tree)]
+    return JoinPlan(
+        schemas,
+        equalities,
+        tuple(ranges),
+        time_part,
+        {side: tuple(trees) for side, trees in filters.items()},
+        tuple(residuals),
+        {
+            "left": tuple(sorted({name for side, name in needed if side == "l"})),
+            "right": tuple(sorted({name for side, name in needed if side == "r"})),
+        },
+    )
+
+
+def check_boolean(tree: exp.Expression, text: str, schemas: Schemas) -> None:
+    """Refuse an expression that cannot be evaluated, or that is no condition."""
+    found = evaluate(
+        tree, left=empty_batch(schemas["left"]), right=empty_batch(schemas["right"])
+    ).type
+    if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
+        raise ConditionError(
+            f"{text} is of type {found}, and a condition must be true or false; compare it with "
+            "something"
+        )
+
+
+def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> RangePart:
+    """Turn the window into a band over the time columns: -after <= l.t - r.t <= before."""
+    kinds = [time_kind(schemas[side], name, side) for side, name in zip(SIDES, time, strict=True)]
+    if kinds[0] != kinds[1]:
+        raise SchemaError(
+            f"the time columns are {kinds[0]} ({time[0]!r}, left) and {kinds[1]} ({time[1]!r}, "
+            "right); make both timestamps or dates, or both integers (milliseconds)"
+        )
+
+    def end(microseconds: int) -> Bound:
+        if kinds[0] == "integer":
+            return Bound(Decimal(microseconds) / 1000)
+        return Bound(timedelta(microseconds=microseconds))
+
+    interval = Interval(end(-window.after_us), end(window.before_us))
+    left, right = (f"{alias}.`{name}`" for alias, name in zip("lr", time, strict=True))
+    part = RangePart.bind(Band(left, right, (interval,)), schemas)
+    assert part is not None
+    return part
+
+
+def time_kind(schema: pa.Schema, name: str, side: str) -> str:
+    """Check that a time column exists and is one."""
+    if name not in schema.names:
+        raise SchemaError(
+            f"the {side} time column {name!r} is not there; the {side} columns are "
+            f"{', '.join(schema.names)}"
+        )
+    kind = schema.field(name).type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "timestamp"
+    if pa.types.is_integer(kind):
+        return "integer"
+    raise SchemaError(
+        f"the {side} time column {name!r} is {kind}; times are timestamps, dates or integers "
+        f"(milliseconds): cast it first"
+    )

@@ -1,0 +1,168 @@
+"""A prepared batch: the rows that can match, their keys, and the order an index wants them in.
+
+Preparing is where a batch can fail (a type that changed, an overflow), so a push prepares all its
+batches before it touches any state. Rows that can never match are left behind here: a NULL in a
+key, a condition on the row alone that is false, a time that is NULL or before the watermark.
+
+A batch is sorted at most once for each layout, and the order serves both uses of it: probing the
+other side's subwindows and inserting into this side's newest (PanJoin III-A, step 2).
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
+from streamjoin.kernels import Keys, RowIds
+from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.parts import Side, evaluate_side
+from streamjoin.keys.sort_keys import numpy_of
+from streamjoin.keys.sorting import sort_with_rows
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A batch's rows in the order of one layout's keys."""
+
+    order: RowIds  # positions in the batch
+    keys: Keys  # index keys, ascending
+
+
+@dataclass
+class Prepared:
+    """The rows of one batch that can match. Positions and keys below count these rows only."""
+
+    plan: JoinPlan
+    side: Side
+    rows: pa.RecordBatch
+    keys: KeyColumns
+    positions: NDArray[np.int64] | None = None  # where the rows stood in their batch; None: all
+    ordinals: Keys | None = None  # count windows: each row's place in its stream
+    visible: Range | None = None  # count windows: the other stream's ordinals that each row meets
+    late: int = 0
+    null_times: int = 0
+    newest: int | None = None  # the latest time in the whole batch
+    _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
+    _ranges: dict[Layout, list[Range]] = field(default_factory=dict, repr=False)
+    _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    @property
+    def times(self) -> Keys | None:
+        """The event times as keys, for time windows."""
+        part = self.plan.time_part
+        return None if part is None else self.keys.ranges[part]
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The least and the greatest time on the other side that any row's window shows it."""
+        lower, upper = self._windows
+        return int(lower.min()), int(upper.max())
+
+    @property
+    def core(self) -> tuple[int, int]:
+        """The times on the other side that every row's window shows it; empty if first > last."""
+        lower, upper = self._windows
+        return int(lower.max()), int(upper.min())
+
+    @cached_property
+    def _windows(self) -> Range:
+        part, times = self.plan.time_part, self.times
+        assert part is not None
+        assert times is not None
+        edges = np.array([times.min(), times.max()])
+        [window] = self.plan.ranges[part].ranges(self.side, edges)
+        return window
+
+    def ordered(self, layout: Layout) -> Ordered:
+        """Return the rows in the order of a layout; sorted once."""
+        if layout not in self._ordered:
+            keys, order = sort_with_rows(self.plan.index_keys(layout, self.keys))
+            self._ordered[layout] = Ordered(order, keys)
+        return self._ordered[layout]
+
+    def share_order(self, other: "Prepared") -> None:
+        """Take over the order of a batch with the same keys, so that it is sorted once."""
+        self._ordered = other._ordered
+
+    def ranges(self, layout: Layout) -> list[Range]:
+        """Return the ranges to probe indexes of this layout with, in the layout's order."""
+        if layout not in self._ranges:
+            keys = self.keys.take(self.ordered(layout).order)
+            self._ranges[layout] = self.plan.index_ranges(layout, self.side, keys)
+        return self._ranges[layout]
+
+    def part_ranges(self, part: int) -> list[Range]:
+        """Return the ranges that one range part allows each row, in the batch's own order."""
+        if part not in self._part_ranges:
+            ranges = self.plan.ranges[part].ranges(self.side, self.keys.ranges[part])
+            self._part_ranges[part] = ranges
+        return self._part_ranges[part]
+
+    def take(self, rows: slice | np.ndarray) -> "Prepared":  # type: ignore[type-arg]
+        """Select rows, in the order given."""
+        if isinstance(rows, slice):
+            first, last, _ = rows.indices(len(self))
+            batch = self.rows.slice(first, last - first)
+        else:
+            batch = self.rows.take(pa.array(rows))
+        return Prepared(
+            self.plan,
+            self.side,
+            batch,
+            self.keys.take(rows),
+            ordinals=None if self.ordinals is None else self.ordinals[rows],
+        )
+
+
+def prepare(
+    plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
+) -> Prepared:
+    """Evaluate a batch's keys and drop the rows that cannot match."""
+    valid = np.ones(batch.num_rows, np.bool_)
+    equalities, ranges = [], []
+    late = null_times = 0
+    newest = None
+    for place, range_part in enumerate(plan.ranges):
+        keys, has_key = range_part.keys(side, batch)
+        ranges.append(keys)
+        if place == plan.time_part:
+            timed = np.ones(keys.size, np.bool_) if has_key is None else has_key
+            null_times = int(keys.size - timed.sum())
+            newest = int(keys[timed].max()) if timed.any() else None
+            if watermark is not None:
+                on_time = keys >= watermark
+                late = int((timed & ~on_time).sum())
+                valid &= on_time
+        if has_key is not None:
+            valid &= has_key
+    for part in plan.equalities:
+        keys, has_key = part.keys(side, batch)
+        equalities.append(keys)
+        if has_key is not None:
+            valid &= has_key
+    for condition in plan.filters[side]:
+        passed = evaluate_side(condition, side, batch)
+        if pa.types.is_null(passed.type):
+            valid[:] = False
+        else:
+            valid &= numpy_of(passed, False)
+    columns = KeyColumns(tuple(equalities), tuple(ranges), batch.num_rows)
+    if valid.all():
+        return Prepared(plan, side, batch, columns, late=late, null_times=null_times, newest=newest)
+    rows = np.flatnonzero(valid)
+    return Prepared(
+        plan,
+        side,
+        batch.take(pa.array(rows)),
+        columns.take(rows),
+        positions=rows,
+        late=late,
+        null_times=null_times,
+        newest=newest,
+    )

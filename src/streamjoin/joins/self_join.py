@@ -1,0 +1,42 @@
+"""A stream joined with itself: rows are stored once, and where it is the same, probed once.
+
+Both roles of a row have the same keys if each part has the same expression on both sides, as in
+``abs(l.x - r.x) <= 5`` or ``l.a < r.a``. Then one chain serves as the left and as the right
+window. If the condition and the window are symmetric too, (a, b) matches whenever (b, a) does, so
+the batch probes once and each match counts for both::
+
+    symmetric     B -> chain, each match twice     B -> B     insert B
+    otherwise     B as left -> chain     B as right -> chain     B -> B     insert B
+"""
+
+from typing import TypeVar
+
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.sliding import SlidingJoin
+
+T = TypeVar("T")
+
+
+class SelfJoin(SlidingJoin[T]):
+    """A sliding join whose two chains are one; ``symmetric`` tells that one probe finds both."""
+
+    symmetric: bool = False
+
+    def step(
+        self, left: Prepared | None, right: Prepared | None, interleaved: bool = False
+    ) -> list[T]:
+        """Join one batch, given in both roles, with the rows so far and with itself."""
+        assert left is not None
+        assert right is not None
+        if not len(left):
+            return []
+        right.share_order(left)
+        chain = self.chains["left"]
+        delivered = self.probe(left, chain, mirrored=self.symmetric)
+        if not self.symmetric:
+            delivered += self.probe(right, chain)
+        delivered += self.probe(right, [self._alone(left)])
+        if interleaved:
+            delivered += self.probe(left, [self._alone(right)])
+        self._insert(left)
+        return delivered

@@ -1,0 +1,188 @@
+"""A subwindow: some tuples of one stream, their index, and their columns (PanJoin III-A).
+
+Row ids count the subwindow's rows from 0 in the order of their arrival::
+
+    rows      0 1 2 3 4 5 | 6 7           columns of the input, gathered only for matches
+    index     by key: 3 0 5 1 4 2         tuples that arrived while it was the newest
+    side      by key:               7 6   late tuples, in a small index of their own (III-G2)
+
+The keys that its index does not answer exactly are kept as plain columns, to filter candidates.
+
+Invariants, asserted by ``check``:
+    1. ``index`` and ``side`` together hold each row id once.
+    2. Every key column has one entry a row.
+    3. ``oldest`` and ``newest`` are the least and the greatest event time of the rows.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.indexes.protocol import Index
+from streamjoin.joins.plan import JoinPlan, Layout
+from streamjoin.joins.prepared import Prepared
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, RowIds
+
+MANY_PIECES = 64
+
+
+class Column:
+    """An int64 array that grows at its end."""
+
+    def __init__(self) -> None:
+        self.size, self.slots = 0, np.empty(0, np.int64)
+
+    def append(self, values: Keys) -> None:
+        """Add values; O(1) each, amortised."""
+        end = self.size + values.size
+        if end > self.slots.size:
+            grown = np.empty(max(end, self.slots.size + self.slots.size // 2), np.int64)
+            grown[: self.size] = self.values
+            self.slots = grown
+        self.slots[self.size : end] = values
+        self.size = end
+
+    @property
+    def values(self) -> Keys:
+        """The values so far."""
+        return self.slots[: self.size]
+
+
+class Rows:
+    """The input's columns, in pieces as they came, put together when there are many."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.pieces: list[pa.RecordBatch] = []
+        self.size = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
+        self.pieces.append(batch)
+        self.size += batch.num_rows
+        if len(self.pieces) > MANY_PIECES:
+            self.combine()
+
+    def combine(self) -> None:
+        """Copy all pieces into one, which no longer refers to the batches they came from."""
+        if self.pieces:
+            self.pieces = [pa.concat_batches(self.pieces)]
+
+    def take(self, rows: RowIds, names: tuple[str, ...] | None = None) -> pa.RecordBatch:
+        """Gather rows, of the named columns only if names are given."""
+        pieces = self.pieces if names is None else [piece.select(names) for piece in self.pieces]
+        indices = pa.array(rows)
+        if len(pieces) == 1:
+            return pieces[0].take(indices)
+        return pa.Table.from_batches(pieces).take(indices).combine_chunks().to_batches()[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows held."""
+        return sum(piece.nbytes for piece in self.pieces)
+
+
+@dataclass
+class Subwindow:
+    """Rows, index and key columns; the module docstring gives the layout."""
+
+    plan: JoinPlan
+    layout: Layout
+    rows: Rows
+    index: Index
+    side: Index | None = None
+    start: int = MIN_KEY  # time windows: rows from this time on belong here or to a later one
+    equality_keys: list[Column] = field(default_factory=list)
+    range_keys: dict[int, Column] = field(default_factory=dict)
+    ordinals: Column | None = None
+    oldest: int = MAX_KEY
+    newest: int = MIN_KEY
+
+    @classmethod
+    def create(
+        cls, plan: JoinPlan, layout: Layout, schema: pa.Schema, index: Index, counted: bool, start: int
+    ) -> "Subwindow":
+        """Make an empty subwindow with the key columns that its layout leaves to filter."""
+        exact = plan.is_exact(layout)
+        needless = layout.range_part if exact and layout.range_part != plan.time_part else None
+        return cls(
+            plan,
+            layout,
+            Rows(schema),
+            index,
+            start=start,
+            equality_keys=[] if exact else [Column() for _ in plan.equalities],
+            range_keys={i: Column() for i in range(len(plan.ranges)) if i != needless},
+            ordinals=Column() if counted else None,
+        )
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+    def insert(self, batch: Prepared) -> None:
+        """Add rows to the index."""
+        self._insert(batch, self.index)
+
+    def insert_late(self, batch: Prepared, make_index: Any) -> None:
+        """Add rows that came after this subwindow was closed to its side index."""
+        if self.side is None:
+            self.side = make_index()
+        self._insert(batch, self.side)
+
+    def _insert(self, batch: Prepared, index: Index) -> None:
+        ordered = batch.ordered(self.layout)
+        index.insert(ordered.keys, ordered.order + np.int32(len(self)))
+        self.append(batch)
+
+    def append(self, batch: Prepared) -> None:
+        """Keep a batch's rows and keys; its tuples are in an index already."""
+        self.rows.append(batch.rows)
+        for column, keys in zip(self.equality_keys, batch.keys.equalities, strict=False):
+            column.append(keys)
+        for part, column in self.range_keys.items():
+            column.append(batch.keys.ranges[part])
+        if self.ordinals is not None:
+            assert batch.ordinals is not None
+            self.ordinals.append(batch.ordinals)
+        times = batch.times
+        if times is not None and times.size:
+            self.oldest = min(self.oldest, int(times.min()))
+            self.newest = max(self.newest, int(times.max()))
+
+    def seal(self) -> None:
+        """Close for inserts: the rows become one piece, slack is dropped."""
+        self.rows.combine()
+        self.index.seal()
+
+    @property
+    def last(self) -> int:
+        """The last ordinal or, in time windows, the greatest time."""
+        return self.newest if self.ordinals is None else int(self.ordinals.values[-1])
+
+    @property
+    def indexes(self) -> list[Index]:
+        """The index, and the side index if there is one."""
+        return [self.index] if self.side is None else [self.index, self.side]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, keys and indexes."""
+        columns = [*self.equality_keys, *self.range_keys.values()]
+        if self.ordinals is not None:
+            columns.append(self.ordinals)
+        held = sum(column.slots.nbytes for column in columns)
+        return self.rows.nbytes + held + sum(index.nbytes for index in self.indexes)
+
+    def check(self) -> None:
+        """Assert the invariants; tests call this after every step."""
+        for index in self.indexes:
+            index.check()
+        held = np.concatenate([index.to_arrow()["row_ids"].to_numpy() for index in self.indexes])
+        assert np.array_equal(np.sort(held), np.arange(len(self)))
+        columns = [*self.equality_keys, *self.range_keys.values()]
+        assert all(column.size == len(self) for column in columns)
+        if self.plan.time_part is not None and len(self):
+            times = self.range_keys[self.plan.time_part].values
+            assert (self.oldest, self.newest) == (times.min(), times.max())

@@ -1,0 +1,35 @@
+"""Two finite tables: one is sorted into an index, the other probes it, both with all threads.
+
+The same plan, kernels and candidate checks as for streams, in one step and with nothing to expire.
+The two sorts, which take most of the time, run side by side.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.plan import choose_layout
+from streamjoin.joins.prepared import prepare
+from streamjoin.keys.parts import OTHER, Side
+
+
+def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Join two batches without a window, or within a time window."""
+    plan = engine.plan
+    sides: list[Side] = ["left", "right"]
+    prepared = {side: prepare(plan, side, batches[side]) for side in sides}
+    stored: Side = min(sides, key=lambda side: len(prepared[side]))
+    probing = OTHER[stored]
+    if not len(prepared[stored]):
+        return []
+    chain = engine.chains[stored]
+    samples = {side: batch.keys.sample() for side, batch in prepared.items()}
+    chain.layout = choose_layout(plan, stored, samples)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda side: prepared[side].ordered(chain.layout), sides))
+    subwindow = chain.create(len(prepared[stored]))
+    subwindow.insert(prepared[stored])
+    joined = engine.join.probe(prepared[probing], [subwindow])
+    return [batch for part in joined for batch in part]
+

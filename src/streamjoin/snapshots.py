@@ -1,0 +1,210 @@
+"""A join's state as bytes: Arrow throughout, so that restoring sorts nothing.
+
+The bytes are one Arrow IPC stream with the columns ``name`` and ``data``, each row an Arrow IPC
+stream of its own::
+
+    left/0/rows    the rows of left's oldest subwindow
+    left/0/index   its index: keys ascending, row ids
+    left/0/side    its side index, if it has late rows
+    waiting/0/left a batch that waits for the other side's schema
+
+What is small stands as JSON in the schema's metadata. Key columns are not saved: they are computed
+again from the rows.
+"""
+
+import json
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.batches import as_batch
+from streamjoin.config import JoinConfig
+from streamjoin.errors import SnapshotError
+from streamjoin.joins.chain import Chain
+from streamjoin.joins.engine import INDEXES, Counters, Engine, Step
+from streamjoin.joins.plan import SIDES, Layout
+from streamjoin.joins.prepared import prepare
+from streamjoin.joins.subwindow import Subwindow
+from streamjoin.keys.parts import Side
+from streamjoin.windows import CountWindow, TimeWindow, Window
+
+FORMAT = 1
+KEY = b"streamjoin"
+State = tuple[JoinConfig, dict[Side, pa.Schema], list[Step], Engine | None]
+Files = dict[str, bytes]
+
+
+def save(
+    config: JoinConfig, schemas: dict[Side, pa.Schema], waiting: list[Step], engine: Engine | None
+) -> bytes:
+    """Write the state of a join."""
+    files: Files = {f"schema/{side}": write(schema.empty_table()) for side, schema in schemas.items()}
+    steps = []
+    for number, step in enumerate(waiting):
+        steps.append(write_time(step.watermark))
+        for side, batch in step.batches.items():
+            files[f"waiting/{number}/{side}"] = write(batch)
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "config": asdict(config) | {"window": write_window(config.window)},
+        "waiting": steps,
+        "engine": None if engine is None else save_engine(engine, files),
+    }
+    table = pa.table({"name": list(files), "data": pa.array(files.values(), pa.large_binary())})
+    return write(table.replace_schema_metadata({KEY: json.dumps(header)}))
+
+
+def load(data: bytes) -> State:
+    """Read what ``save`` wrote."""
+    try:
+        table = read(data)
+        header = json.loads(table.schema.metadata[KEY])
+    except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
+        raise SnapshotError(
+            f"these {len(data)} bytes are no snapshot of a StreamJoin, or not all of one; pass what "
+            "snapshot() returned"
+        ) from error
+    if header["format"] != FORMAT:
+        raise SnapshotError(
+            f"the snapshot has format {header['format']}, and this version of streamjoin reads "
+            f"{FORMAT}; restore it with the version that wrote it"
+        )
+    files: Files = dict(zip(table["name"].to_pylist(), table["data"].to_pylist(), strict=True))
+    fields = header["config"]
+    for name in ("time", "order"):
+        fields[name] = None if fields[name] is None else tuple(fields[name])
+    config = JoinConfig(**fields | {"window": read_window(fields["window"])})
+    schemas = {side: read(files[f"schema/{side}"]).schema for side in SIDES if f"schema/{side}" in files}
+    waiting = [
+        Step(
+            {
+                side: batch_of(files[name])
+                for side in SIDES
+                if (name := f"waiting/{number}/{side}") in files
+            },
+            read_time(watermark),
+        )
+        for number, watermark in enumerate(header["waiting"])
+    ]
+    saved = header["engine"]
+    engine = None if saved is None else load_engine(config, schemas, saved, files)
+    return config, schemas, waiting, engine
+
+
+def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
+    """Write the subwindows into ``files`` and return the rest."""
+    sides = SIDES[:1] if engine.is_self_join else SIDES
+    for side in sides:
+        for number, held in enumerate(engine.chains[side]):
+            files[f"{side}/{number}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
+            files[f"{side}/{number}/index"] = write(held.index.to_arrow())
+            if held.side is not None:
+                files[f"{side}/{number}/side"] = write(held.side.to_arrow())
+            if held.ordinals is not None:
+                files[f"{side}/{number}/ordinals"] = write(
+                    pa.record_batch({"ordinals": held.ordinals.values.copy()})
+                )
+    return {
+        "is_self_join": engine.is_self_join,
+        "counters": asdict(engine.counters),
+        "watermark": engine.watermark,
+        "newest": engine.newest,
+        "chains": {side: save_chain(engine.chains[side]) for side in sides},
+    }
+
+
+def save_chain(chain: Chain) -> dict[str, Any]:
+    """Return what a chain holds beside rows and indexes."""
+    held = [{"layout": asdict(each.layout), "start": each.start} for each in chain]
+    return {"layout": asdict(chain.layout), "subwindows": held}
+
+
+def load_engine(
+    config: JoinConfig, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Files
+) -> Engine:
+    """Make an engine and fill it."""
+    engine = config.make_engine(schemas, is_self=saved["is_self_join"])
+    engine.counters = Counters(**saved["counters"])
+    engine.watermark, engine.newest = saved["watermark"], saved["newest"]
+    for side, chain in saved["chains"].items():
+        engine.chains[side].layout = Layout(**chain["layout"])
+        engine.chains[side].subwindows = [
+            load_subwindow(engine, side, f"{side}/{number}", each, files)
+            for number, each in enumerate(chain["subwindows"])
+        ]
+    return engine
+
+
+def load_subwindow(
+    engine: Engine, side: Side, name: str, saved: dict[str, Any], files: Files
+) -> Subwindow:
+    """Rebuild one subwindow; its key columns come from its rows."""
+    kind, chain = INDEXES[engine.algorithm], engine.chains[side]
+    held = Subwindow.create(
+        engine.plan,
+        Layout(**saved["layout"]),
+        chain.schema,
+        kind.from_arrow(batch_of(files[f"{name}/index"])),
+        counted=chain.counted,
+        start=saved["start"],
+    )
+    if f"{name}/side" in files:
+        held.side = kind.from_arrow(batch_of(files[f"{name}/side"]))
+    rows = prepare(engine.plan, side, batch_of(files[f"{name}/rows"]))
+    if chain.counted:
+        ordinals = batch_of(files[f"{name}/ordinals"])["ordinals"]
+        rows.ordinals = np.array(ordinals)
+    held.append(rows)
+    return held
+
+
+def write(data: pa.Table | pa.RecordBatch) -> bytes:
+    """Return an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, data.schema) as writer:
+        writer.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+def read(data: bytes) -> pa.Table:
+    """Read an Arrow IPC stream."""
+    return pa.ipc.open_stream(data).read_all()
+
+
+def batch_of(data: bytes) -> pa.RecordBatch:
+    """Read an Arrow IPC stream as one batch."""
+    return as_batch(read(data))
+
+
+def write_window(window: Window | None) -> dict[str, int] | None:
+    """Return a window's fields; their names tell its kind."""
+    return None if window is None else asdict(window)
+
+
+def read_window(fields: dict[str, int] | None) -> Window | None:
+    """Make a window from its fields."""
+    if fields is None:
+        return None
+    if "before_us" in fields:
+        before, after = (timedelta(microseconds=fields[name]) for name in ("before_us", "after_us"))
+        return TimeWindow(before=before, after=after)
+    return CountWindow(**fields)
+
+
+def write_time(watermark: Any) -> Any:
+    """Return a watermark that waits in a form JSON can hold."""
+    if watermark is None or isinstance(watermark, int):
+        return watermark
+    kind = "datetime" if isinstance(watermark, datetime) else "date"
+    return [kind, watermark.isoformat()]
+
+
+def read_time(saved: Any) -> Any:
+    """Read what ``write_time`` returned."""
+    if not isinstance(saved, list):
+        return saved
+    kind, text = saved
+    return datetime.fromisoformat(text) if kind == "datetime" else date.fromisoformat(text)

@@ -1,0 +1,46 @@
+"""What importing costs: nothing heavy is loaded before it is used, and Spark never is."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+HEAVY = {"pyspark", "numba", "pyarrow", "sqlglot", "pandas", "duckdb", "polars"}
+
+
+def run_python(code):
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("module", ["streamjoin", "streamjoin.cli", "streamjoin.errors"])
+def test_importing_loads_nothing_heavy(module):
+    run_python(
+        f"import {module}, sys\n"
+        f"loaded = {HEAVY} & set(sys.modules)\n"
+        f"assert not loaded, f'import {module} loads {{loaded}}'"
+    )
+
+
+def test_the_engine_works_without_pyspark():
+    # An entry of None makes any `import pyspark` fail, as on a machine that lacks it.
+    run_python(
+        "import sys; sys.modules['pyspark'] = None\n"
+        "import pyarrow as pa, streamjoin as sj\n"
+        "table = pa.table({'x': [1, 5, 9]})\n"
+        "assert sj.join_tables(table, table, on='abs(l.x - r.x) <= 4').num_rows == 7"
+    )
+
+
+def test_the_public_names_are_there():
+    run_python(
+        "import streamjoin as sj\n"
+        "names = 'StreamJoin TimeWindow CountWindow join_tables explain StreamJoinError'.split()\n"
+        "missing = [name for name in names if not hasattr(sj, name) or name not in dir(sj)]\n"
+        "assert not missing, f'missing: {missing}'\n"
+        "assert not hasattr(sj, 'no_such_name')"
+    )
+
+
+def test_the_version_is_known():
+    assert version("streamjoin")
