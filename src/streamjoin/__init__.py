@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from streamjoin.predicates import Interval as Interval
     from streamjoin.predicates import NotEqual as NotEqual
     from streamjoin.predicates import Residual as Residual
-    from streamjoin.recognition import parse_condition as parse_condition
+    from streamjoin.predicates import parse_condition as parse_condition
     from streamjoin.windows import CountWindow as CountWindow
     from streamjoin.windows import TimeWindow as TimeWindow
 
@@ -60,8 +60,8 @@ _HOMES = {
         "Interval",
         "NotEqual",
         "Residual",
+        "parse_condition",
     ),
-    "recognition": ("parse_condition",),
     "windows": ("CountWindow", "TimeWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

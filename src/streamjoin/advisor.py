@@ -19,7 +19,7 @@ class Advice:
 
 
 def advise(algorithm: str, has_key: bool) -> Advice:
-    """Choose an algorithm; ``has_key`` tells whether the condition or window gives an index a key."""
+    """Choose an algorithm; ``has_key`` tells whether there is anything to index by."""
     if algorithm not in ("auto", *ALGORITHMS):
         raise StreamJoinError(
             f"algorithm {algorithm!r} does not exist; choose 'auto' or one of "

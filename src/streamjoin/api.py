@@ -31,7 +31,9 @@ class JoinStats:
     live_right: int
     subwindows: int
     bytes: int
-    seconds: dict[str, float]  # by phase: keys, sort, probe (with filter and gather), insert, expire
+    seconds: dict[
+        str, float
+    ]  # by phase: keys, sort, probe (with filter and gather), insert, expire
 
 
 class StreamJoin:
@@ -169,12 +171,23 @@ class StreamJoin:
         engine = self._engine
         if engine is None:
             waiting = {
-                side: sum(step.batches[side].num_rows for step in self._waiting if side in step.batches)
+                side: sum(
+                    step.batches[side].num_rows for step in self._waiting if side in step.batches
+                )
                 for side in SIDES
             }
             held = sum(batch.nbytes for step in self._waiting for batch in step.batches.values())
             return JoinStats(
-                waiting["left"], waiting["right"], 0, 0, 0, waiting["left"], waiting["right"], 0, held, {}
+                waiting["left"],
+                waiting["right"],
+                0,
+                0,
+                0,
+                waiting["left"],
+                waiting["right"],
+                0,
+                held,
+                {},
             )
         counters, chains = engine.counters, engine.chains
         held_chains = [chains["left"]] if engine.is_self_join else list(chains.values())

@@ -88,7 +88,7 @@ def main(
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long the streams run.")] = 8.0,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long the streams run.")] = 6.0,
     seed: Annotated[int, typer.Option(help="Of the generated data.")] = 7,
 ) -> None:
     """Join two live streams, trades and quotes, and check the result.

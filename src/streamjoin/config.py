@@ -12,9 +12,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.plan import SIDES, bind
 from streamjoin.keys.parts import Side
 from streamjoin.keys.sort_keys import key_type
-from streamjoin.predicates import Condition, Residual, is_symmetric
-from streamjoin.recognition import parse_condition
-from streamjoin.sqltext import aliases
+from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
@@ -68,11 +66,13 @@ class JoinConfig:
             )
         if delay is not None and not isinstance(window, TimeWindow):
             raise WindowError(
-                f"delay={delay!r} moves the watermark of a TimeWindow; with window={window!r} leave "
-                "it out"
+                f"delay={delay!r} moves the watermark of a TimeWindow; with window={window!r} "
+                "leave it out"
             )
         if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise StreamJoinError(f"threads={threads!r}: give a number from 1, or None for all cores")
+            raise StreamJoinError(
+                f"threads={threads!r}: give a number from 1, or None for all cores"
+            )
         # Columns without an alias may still turn out to make a key, once the schemas are known.
         has_key = bool(times) or any(
             not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition

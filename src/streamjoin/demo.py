@@ -153,7 +153,7 @@ class Progress:
         return ", ".join(f"{label} {value}" for label, value in self.figures().items())
 
 
-def run(console: Console, seconds: float = 8.0, seed: int = 7) -> bool:
+def run(console: Console, seconds: float = 6.0, seed: int = 7) -> bool:
     """Run the demo; True if the result was checked and is right."""
     batches = max(1, round(seconds / BATCH_SECONDS))
     console.print(

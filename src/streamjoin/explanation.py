@@ -1,10 +1,17 @@
-"""``explain``: how a condition is understood, what is indexed and filtered, and by which algorithm."""
+"""``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
 
 from streamjoin.advisor import ALGORITHMS, advise
 from streamjoin.config import ColumnPair, JoinConfig
-from streamjoin.predicates import Band, Condition, Part, Residual, describe
-from streamjoin.recognition import parse_condition
-from streamjoin.sqltext import aliases
+from streamjoin.predicates import (
+    Band,
+    Condition,
+    Inequality,
+    NotEqual,
+    Residual,
+    aliases,
+    describe,
+    parse_condition,
+)
 from streamjoin.windows import Duration, TimeWindow, Window
 
 
@@ -52,8 +59,7 @@ def explain(
 
 def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     """Say what the index is sorted by, and what is checked over the candidates it gives."""
-    ranges = [name_of(part) for part in (*condition.bands, *condition.inequalities)]
-    ranges += [name_of(part) for part in condition.not_equals]
+    ranges = [name_of(part) for part in condition.ranges()]
     if config.time is not None:
         ranges.append("the time window")
     prefix = " and ".join(part.sql() for part in condition.equalities)
@@ -69,11 +75,13 @@ def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     for part in condition.residuals:
         used = aliases(part.expression)
         alone = {frozenset("l"): "left", frozenset("r"): "right"}.get(used)
-        filters.append(f"{part.expression} ({alone} rows, before the join)" if alone else part.sql())
+        filters.append(
+            f"{part.expression} ({alone} rows, before the join)" if alone else part.sql()
+        )
     checked += filters
     return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
 
 
-def name_of(part: Part) -> str:
+def name_of(part: Band | Inequality | NotEqual) -> str:
     """Return what a range part orders rows by."""
     return f"{part.left} - {part.right}" if isinstance(part, Band) else part.sql()

@@ -6,7 +6,7 @@ the first run on a machine pays for compiling. Nothing is compiled at import.
 """
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]  # sort keys, and bounds on them
 RowIds = NDArray[np.int32]  # positions of rows inside one subwindow or batch
 Positions = NDArray[np.int64]  # positions inside a run of keys
+Flags = NDArray[np.bool_]
+Int = Any  # a scalar of a kernel: whether int or np.int64, Numba sees one machine type
 
 MIN_KEY = np.iinfo(np.int64).min
 MAX_KEY = np.iinfo(np.int64).max

@@ -41,7 +41,9 @@ def save(
     config: JoinConfig, schemas: dict[Side, pa.Schema], waiting: list[Step], engine: Engine | None
 ) -> bytes:
     """Write the state of a join."""
-    files: Files = {f"schema/{side}": write(schema.empty_table()) for side, schema in schemas.items()}
+    files: Files = {
+        f"schema/{side}": write(schema.empty_table()) for side, schema in schemas.items()
+    }
     steps = []
     for number, step in enumerate(waiting):
         steps.append(write_time(step.watermark))
@@ -64,8 +66,8 @@ def load(data: bytes) -> State:
         header = json.loads(table.schema.metadata[KEY])
     except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
         raise SnapshotError(
-            f"these {len(data)} bytes are no snapshot of a StreamJoin, or not all of one; pass what "
-            "snapshot() returned"
+            f"these {len(data)} bytes are no snapshot of a StreamJoin, or not all of one; pass "
+            "what snapshot() returned"
         ) from error
     if header["format"] != FORMAT:
         raise SnapshotError(
@@ -77,7 +79,9 @@ def load(data: bytes) -> State:
     for name in ("time", "order"):
         fields[name] = None if fields[name] is None else tuple(fields[name])
     config = JoinConfig(**fields | {"window": read_window(fields["window"])})
-    schemas = {side: read(files[f"schema/{side}"]).schema for side in SIDES if f"schema/{side}" in files}
+    schemas = {
+        side: read(files[f"schema/{side}"]).schema for side in SIDES if f"schema/{side}" in files
+    }
     waiting = [
         Step(
             {

@@ -584,9 +584,12 @@ def judged(
     # Expressions are judged alone: Spark hoists a division that several of them share out of the
     # AND that guards it, and raises.
     spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+    # One generated method of a hundred expressions takes long to compile.
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
     yield judge
     spark.conf.unset("spark.sql.optimizer.excludedRules")
     spark.conf.unset("spark.sql.subexpressionElimination.enabled")
+    spark.conf.unset("spark.sql.codegen.wholeStage")
 
 
 def same(ours: Any, theirs: Any, tolerance: float) -> bool:

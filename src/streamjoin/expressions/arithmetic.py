@@ -88,7 +88,7 @@ def operands(operator: str, a: Value, b: Value) -> tuple[Value, Value]:
     def as_number(value: Value) -> Value:
         if is_numeric(value.type):
             return value
-        return typed(cast(value.array, type))
+        return typed(coerced(value, type))
 
     return as_number(a), as_number(b)
 
@@ -96,7 +96,7 @@ def operands(operator: str, a: Value, b: Value) -> tuple[Value, Value]:
 def _floating(operator: str, a: Value, b: Value) -> Value:
     single = operator != "/" and a.type == b.type == pa.float32()
     type = pa.float32() if single else DOUBLE
-    x, y = numbers(cast(a.array, type)), numbers(cast(b.array, type))
+    x, y = numbers(coerced(a, type)), numbers(coerced(b, type))
     missing = nulls_of(a.array, b.array)
     with np.errstate(all="ignore"):
         if operator in _PYTHON:

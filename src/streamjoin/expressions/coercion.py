@@ -87,6 +87,9 @@ def cast_to(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 def coerced(value: Value, type: pa.DataType) -> pa.Array:
     """The array of a value for use as that type; integers that outgrew theirs stay int64."""
+    if value.constant and len(value.array) > 1:
+        once = coerced(Value(value.array[:1], value.type), type)
+        return pa.repeat(once[0], len(value.array))
     if kind(value.type) == "integer" and kind(type) == "integer":
         return (
             value.array if value.array.type.bit_width >= type.bit_width else cast(value.array, type)
@@ -138,9 +141,14 @@ def compare_same(op: str, a: pa.Array, b: pa.Array) -> pa.BooleanArray:
     """A comparison of two arrays of one type, NULL where one is NULL."""
     if pa.types.is_null(a.type):
         return pa.nulls(len(a), pa.bool_())
-    if pa.types.is_floating(a.type):
+    if pa.types.is_floating(a.type) and (_has_nan(a) or _has_nan(b)):
         a, b = order_keys(a), order_keys(b)
     return _COMPARISONS[op](a, b)
+
+
+def _has_nan(array: pa.Array) -> bool:
+    # Without NaN, IEEE 754's comparison is Spark's.
+    return bool(np.isnan(numbers(array)).any())
 
 
 def order_keys(array: pa.Array) -> pa.Array:

@@ -103,12 +103,21 @@ def beyond(values: Numbers, limit: int) -> Mask:
 
 def rescaled(values: Numbers, scale: int, new_scale: int) -> Numbers:
     """Unscaled integers at another scale, rounded HALF_UP if digits are lost."""
-    if new_scale > scale:
-        raised: Numbers = values.astype(object) * 10 ** (new_scale - scale)
-        return raised
+    if new_scale == scale or not len(values):
+        return values
+    factor = 10 ** abs(new_scale - scale)
+    if values.dtype != object and not _stays_small(values, factor):
+        values = values.astype(object)
     if new_scale < scale:
-        return _half_up(values, np.asarray(10 ** (scale - new_scale), dtype=object))
-    return values
+        return _half_up(values, np.asarray(factor, dtype=values.dtype))
+    raised: Numbers = values * factor
+    return raised
+
+
+def _stays_small(values: Numbers, factor: int) -> bool:
+    """Whether int64 has room for the values times the factor, doubled and rounded."""
+    largest = max(int(values.max()), -int(values.min()), 1)
+    return largest * 3 * factor < 1 << 63
 
 
 def to_decimal(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -133,12 +142,13 @@ def to_double(array: pa.Array) -> Numbers:
 def calculate(operator: str, a: pa.Array, b: pa.Array) -> pa.Array:
     """``a operator b`` for + - * / %; NULL where it does not fit or the divisor is zero."""
     type, missing = result_type(operator, a.type, b.type), nulls_of(a, b)
-    x, y = _operands(a, b)
+    x, y = _operands(operator, a, b)
     s1, s2 = a.type.scale, b.type.scale
     if operator == "/":
         zero = _zeros(y)
         # Spark divides to 38 digits of scale first and rounds that to the result's scale.
-        quotient = _half_up(rescaled(x, s1 - s2, MAX_PRECISION), np.where(zero, 1, y))
+        dividend = rescaled(x.astype(object), s1 - s2, MAX_PRECISION)
+        quotient = _half_up(dividend, np.where(zero, 1, y).astype(object))
         return from_unscaled(rescaled(quotient, MAX_PRECISION, type.scale), missing | zero, type)
     if operator == "*":
         return from_unscaled(rescaled(x * y, s1 + s2, type.scale), missing, type)
@@ -182,10 +192,12 @@ def rounded(array: pa.Array, places: int) -> pa.Array:
     return from_unscaled(values, nulls_of(array), target)
 
 
-def _operands(a: pa.Array, b: pa.Array) -> tuple[Numbers, Numbers]:
-    """The unscaled operands, as Python integers unless no operator's result exceeds 18 digits."""
+def _operands(operator: str, a: pa.Array, b: pa.Array) -> tuple[Numbers, Numbers]:
+    """The unscaled operands, as Python integers unless int64 has room for all of the operation."""
     x, y = unscaled(a), unscaled(b)
-    if a.type.precision + b.type.precision + abs(a.type.scale - b.type.scale) <= _SMALL - 1:
+    p, q, shift = a.type.precision, b.type.precision, abs(a.type.scale - b.type.scale)
+    digits = p + q if operator in "*/" else max(p, q) + shift + 1
+    if digits <= _SMALL:
         return x, y
     return x.astype(object), y.astype(object)
 
@@ -201,6 +213,6 @@ def _sign(values: Numbers) -> Numbers:
 
 def _half_up(values: Numbers, divisor: Numbers) -> Numbers:
     """Division rounded to the nearest integer, ties away from zero."""
-    dividend, size = np.abs(values.astype(object)), np.abs(divisor.astype(object))
-    rounded: Numbers = (2 * dividend + size) // (2 * size)
-    return np.where((values < 0) == (divisor < 0), rounded, -rounded).astype(object)
+    dividend, size = np.abs(values), np.abs(divisor)
+    nearest: Numbers = (2 * dividend + size) // (2 * size)
+    return np.where((values < 0) == (divisor < 0), nearest, -nearest).astype(values.dtype)

@@ -61,16 +61,16 @@ def _value(node: exp.Expression, scope: Scope) -> Value:
 
 
 def _column(node: exp.Column, scope: Scope) -> Value:
-    batch = {"l": scope.left, "r": scope.right}.get(node.table)
-    if batch is None or node.name not in batch.schema.names:
+    column = scope.column(node.table, node.name)
+    if column is None:
         raise SchemaError(
             f"the column {node.sql(dialect='spark')} is not at hand; qualify the expression with "
             "the schemas of both inputs first"
         )
-    return typed(as_spark(batch.column(node.name)))
+    return typed(as_spark(column))
 
 
 def _constant(node: exp.Expression, scope: Scope) -> Value:
     once = _value(node, Scope(None, None, 1, scope.evaluator))
     array = pa.repeat(once.array[0], scope.rows)
-    return Value(array, once.type, once.digits, once.whole_days)
+    return Value(array, once.type, once.digits, once.whole_days, constant=True)

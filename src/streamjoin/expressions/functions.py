@@ -151,6 +151,18 @@ def like(node: exp.Expression, scope: Scope) -> Value:
     return conditionals.negation(matched) if node.args.get("negate") else matched
 
 
+def search(by_row: Callable[[str, str], bool], by_arrow: Callable[..., pa.Array]) -> Handler:
+    """startswith, endswith, contains; a literal to look for is left to Arrow."""
+
+    def handle(node: exp.Expression, scope: Scope) -> Value:
+        words, part = scope.value(node.this), node.expression
+        if isinstance(part, exp.Literal):
+            return typed(by_arrow(strings.as_string(words), pattern=part.name))
+        return strings.searched(by_row)(words, scope.value(part))
+
+    return handle
+
+
 def trimming(node: exp.Expression, scope: Scope) -> Value:
     """``trim(a)``, ``ltrim(a)``, ``rtrim(a)``: spaces, and nothing else."""
     if node.args.get("expression") is not None:
@@ -279,9 +291,9 @@ HANDLERS: dict[type[exp.Expression], Handler] = {
     exp.Concat: variadic(strings.concat),
     exp.DPipe: strict(strings.concat),
     exp.Substring: strict(strings.substring, "this", "start", "length"),
-    exp.StartsWith: strict(strings.searched(str.startswith)),
-    exp.EndsWith: strict(strings.searched(str.endswith)),
-    exp.Contains: strict(strings.searched(str.__contains__)),
+    exp.StartsWith: search(str.startswith, pc.starts_with),
+    exp.EndsWith: search(str.endswith, pc.ends_with),
+    exp.Contains: search(str.__contains__, pc.match_substring),
     exp.Like: like,
 }
 

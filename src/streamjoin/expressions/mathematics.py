@@ -4,6 +4,7 @@ Roots, rounding and the four operators give Spark's value bit for bit. The trans
 come from the C library and Spark's from Java's, so that their last digit may differ (1 ulp).
 """
 
+import math
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -14,6 +15,7 @@ from streamjoin.expressions import decimals
 from streamjoin.expressions.casts import cast
 from streamjoin.expressions.datatypes import DOUBLE, INT64, integer_range, is_numeric, kind, name
 from streamjoin.expressions.values import (
+    Mask,
     Numbers,
     TypeMismatchError,
     Value,
@@ -97,13 +99,31 @@ def rounded(a: Value, places: int) -> Value:
     if family == "integer":
         return _rounded_integers(a, places)
     array = a.array if family == "floating" else as_double(a)
+    values = numbers(array).astype(np.float64)
+    rounded_values, certain = _rounded_quickly(values, places)
     step = Decimal(1).scaleb(-places)
-    values = [_round(value, step) for value in array.to_pylist()]
-    return typed(pa.array(values, array.type))
+    for row in np.flatnonzero(~certain):
+        rounded_values[row] = _round(float(values[row]), step)
+    return typed(from_numbers(rounded_values.astype(array.type.to_pandas_dtype()), nulls_of(array)))
 
 
-def _round(value: float | None, step: Decimal) -> float | None:
-    if value is None or value != value or abs(value) == float("inf"):
+def _rounded_quickly(values: Numbers, places: int) -> tuple[Numbers, Mask]:
+    """Rounded values, and where they are certain: away from ties, and exact in between.
+
+    The rounded integer is below 2**53 and a power of ten up to 10**22 is a double, so that their
+    quotient is the double nearest to the decimal.
+    """
+    if not 0 <= places <= 15:
+        return values.copy(), np.zeros(len(values), dtype=np.bool_)
+    with np.errstate(all="ignore"):
+        scaled = values * 10.0**places
+        nearest = np.rint(scaled)
+        certain = (np.abs(scaled) < 2.0**40) & (np.abs(np.abs(scaled - nearest) - 0.5) > 1e-3)
+        return nearest / 10.0**places + 0.0, certain
+
+
+def _round(value: float, step: Decimal) -> float:
+    if not math.isfinite(value):
         return value
     # Through a decimal, which has no negative zero.
     return float(Decimal(repr(value)).quantize(step, context=_ROUNDING)) + 0.0

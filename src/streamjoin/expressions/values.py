@@ -11,7 +11,7 @@ narrow it with `where`, evaluate a branch on the rows that need it, and `scatter
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,13 +40,15 @@ class Value:
 
     ``digits`` is set for integer literals only: next to a decimal, Spark gives ``3`` the type
     decimal(1,0), but an int column the type decimal(10,0). ``whole_days`` marks an INTERVAL DAY:
-    a date plus such an interval is a date, plus any other interval a timestamp.
+    a date plus such an interval is a date, plus any other interval a timestamp. A ``constant`` has
+    the same value in all rows, so that a cast need compute it only once.
     """
 
     array: pa.Array
     type: pa.DataType
     digits: int | None = None
     whole_days: bool = False
+    constant: bool = False
 
 
 def typed(array: pa.Array) -> Value:
@@ -56,25 +58,35 @@ def typed(array: pa.Array) -> Value:
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows that an expression is evaluated on."""
+    """The rows that an expression is evaluated on: all of the batches, or the ``chosen`` ones.
+
+    Columns are gathered when they are read, so that narrowing costs nothing for the others.
+    """
 
     left: pa.RecordBatch | None
     right: pa.RecordBatch | None
     rows: int
     evaluator: Callable[[exp.Expression, "Scope"], Value] = field(repr=False)
+    chosen: npt.NDArray[np.int64] | None = None
 
     def value(self, node: exp.Expression) -> Value:
         """The value of a part of the expression, on all rows of this scope."""
         return self.evaluator(node, self)
 
-    def where(self, chosen: Mask) -> "Scope":
-        """Only the chosen rows; the same scope if that is all of them."""
-        if chosen.all():
+    def column(self, side: str, name: str) -> pa.Array | None:
+        """A column on the rows of this scope; None if there is no such column."""
+        batch = {"l": self.left, "r": self.right}.get(side)
+        if batch is None or name not in batch.schema.names:
+            return None
+        column = batch.column(name)
+        return column if self.chosen is None else column.take(pa.array(self.chosen))
+
+    def where(self, mask: Mask) -> "Scope":
+        """Only the rows of the mask; the same scope if that is all of them."""
+        if mask.all():
             return self
-        mask = pa.array(chosen)
-        left = None if self.left is None else self.left.filter(mask)
-        right = None if self.right is None else self.right.filter(mask)
-        return Scope(left, right, int(np.count_nonzero(chosen)), self.evaluator)
+        kept = np.flatnonzero(mask) if self.chosen is None else self.chosen[mask]
+        return replace(self, rows=len(kept), chosen=kept)
 
 
 def scatter(rows: int, parts: Sequence[tuple[Mask, pa.Array]], type: pa.DataType) -> pa.Array:

@@ -42,7 +42,9 @@ BUFFER_CAPACITY = 1024
 class BISort:
     """The index of one subwindow; the module docstring gives its layout and invariants."""
 
-    def __init__(self, capacity: int = BUFFER_CAPACITY, buffer_capacity: int = BUFFER_CAPACITY) -> None:
+    def __init__(
+        self, capacity: int = BUFFER_CAPACITY, buffer_capacity: int = BUFFER_CAPACITY
+    ) -> None:
         self.buffer_capacity = buffer_capacity
         self.main, self.buffer = SortedRun(capacity), SortedRun(min(buffer_capacity, 64))
 

@@ -69,7 +69,9 @@ class Matches:
 
     def pairs(self, first: int = 0, last: int | None = None) -> tuple[RowIds, RowIds]:
         """Return the candidates ``first`` to ``last`` as two arrays: probe numbers, row ids."""
-        return expand(self.starts, self.totals, self.row_ids, first, len(self) if last is None else last)
+        return expand(
+            self.starts, self.totals, self.row_ids, first, len(self) if last is None else last
+        )
 
     def blocks(self, size: int) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``."""

@@ -51,7 +51,7 @@ class Index(Protocol):
         ...
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Snapshot: the columns ``keys`` and ``row_ids``, ascending by key where the structure sorts."""
+        """Snapshot: the columns ``keys`` and ``row_ids``, by key where the structure sorts."""
         ...
 
     @classmethod

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.kernels import Keys, Positions, RowIds, kernel
+from streamjoin.kernels import Int, Keys, Positions, RowIds, kernel
 
 TILE = 1024
 HITS = 1 << 20  # how many hits one probe call holds before it hands them over
 
 
 @kernel
-def count_hits(tile: Keys, lower: int, upper: int) -> int:
+def count_hits(tile: Keys, lower: Int, upper: Int) -> Int:
     """Count the keys of a tile in [lower, upper]; counting the misses compiles to less code."""
     misses = np.int64(0)
     for i in range(tile.size):
@@ -36,7 +36,13 @@ def count_hits(tile: Keys, lower: int, upper: int) -> int:
 
 @kernel
 def scan_tiles(
-    keys: Keys, row_ids: RowIds, lower: Keys, upper: Keys, resume: Positions, found: RowIds, hits: RowIds
+    keys: Keys,
+    row_ids: RowIds,
+    lower: Keys,
+    upper: Keys,
+    resume: Positions,
+    found: RowIds,
+    hits: RowIds,
 ) -> int:
     """Compare tiles with probes, from ``resume`` = (tile, probe) on, until ``hits`` may overflow.
 
@@ -95,7 +101,9 @@ class Scan:
         end = self.size + keys.size
         if end > self.keys.size:
             capacity = max(end, 2 * self.keys.size)
-            self.keys = np.concatenate((self.keys[: self.size], np.empty(capacity - self.size, np.int64)))
+            self.keys = np.concatenate(
+                (self.keys[: self.size], np.empty(capacity - self.size, np.int64))
+            )
             self.row_ids = np.concatenate(
                 (self.row_ids[: self.size], np.empty(capacity - self.size, np.int32))
             )

@@ -29,7 +29,7 @@ from typing import Self
 import numpy as np
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.kernels import MAX_KEY, Keys, Positions, RowIds, kernel
+from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 
 FANOUT = 16  # keys per entry of the level above: two cache lines
 PAD = 2 * FANOUT
@@ -37,7 +37,7 @@ BLOCK = 128  # probes that go through the stages together: their cache lines fit
 
 
 @kernel
-def skip_below(keys: Keys, first: int, bound: int) -> int:
+def skip_below(keys: Keys, first: Int, bound: Int) -> Int:
     """Return the first position from ``first`` on whose key is not below ``bound``, at most 16 on.
 
     Branchless: five dependent loads, unsigned so that Numba adds no test for negative indices.
@@ -112,9 +112,7 @@ def find_ranges(
     part = far_part = 0
     for first in range(0, lower.size, BLOCK):
         last = min(first + BLOCK, lower.size)
-        part = find_positions(
-            keys, fine, coarse, size, part, lower[first:last], starts[first:last]
-        )
+        part = find_positions(keys, fine, coarse, size, part, lower[first:last], starts[first:last])
         count = 0
         for i in range(first, last):
             if upper[i] == MAX_KEY:  # upper + 1 would wrap
@@ -135,9 +133,7 @@ def find_ranges(
 
 
 @kernel
-def merge_into(
-    keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds
-) -> None:
+def merge_into(keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds) -> None:
     """Merge a sorted batch into a sorted run, in place, from the back; equal keys stay in order."""
     old, new = size - 1, new_keys.size - 1
     slot = old + new + 1

@@ -43,8 +43,8 @@ def number_step(
         other = OTHER[side]
         met: Keys | int = arrived[other]
         if len(orders) == 2:
-            ties = "left" if side == "left" else "right"  # left comes before right
-            met = arrived[other] + np.searchsorted(orders[other], orders[side], side=ties)
+            # On equal order keys, left comes before right.
+            met = arrived[other] + np.searchsorted(orders[other], orders[side], side=side)
         elif side == "right":
             met = arrived[other] + counts.get(other, 0)
         number_rows(batch, arrived[side], met, sizes[other])

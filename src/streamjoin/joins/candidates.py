@@ -17,8 +17,9 @@ from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Matches
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
-from streamjoin.kernels import Keys, RowIds, kernel
+from streamjoin.kernels import Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.parts import OTHER
 
 BLOCK = 1 << 18  # candidate pairs at a time
 Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
@@ -58,7 +59,7 @@ def keep_inside(probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: 
 
 @kernel
 def mark_inside(
-    probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: Keys, keep: np.ndarray  # type: ignore[type-arg]
+    probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: Keys, keep: Flags
 ) -> None:
     """Mark the pairs whose stored key lies in the probe's range, beside those marked already."""
     for i in range(probes.size):
@@ -120,7 +121,7 @@ def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
 def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows: RowIds) -> Pairs:
     """Keep the pairs for which every residual condition is true."""
     plan, side = batch.plan, batch.side
-    other = "right" if side == "left" else "left"
+    other = OTHER[side]
     probing = batch.rows.select(plan.residual_columns[side]).take(pa.array(probes))
     stored = subwindow.rows.take(rows, plan.residual_columns[other])
     sides = {side: probing, other: stored}

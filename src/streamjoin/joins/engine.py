@@ -74,13 +74,13 @@ class Engine:
         self.samples: dict[Side, KeyColumns] = {}
         self.seconds = {"keys": 0.0, "expire": 0.0}
         self.is_self_join = symmetric is not None and plan.same_keys
-        kind = SelfJoin if self.is_self_join else SlidingJoin
         chains = {side: self._make_chain(side) for side in SIDES}
+        self.join: SlidingJoin[list[pa.RecordBatch]]
         if self.is_self_join:
             chains["right"] = chains["left"]
-        self.join = kind[list[pa.RecordBatch]](plan, chains, self._deliver, threads)
-        if isinstance(self.join, SelfJoin):
-            self.join.symmetric = bool(symmetric)
+            self.join = SelfJoin(plan, chains, self._deliver, threads, bool(symmetric))
+        else:
+            self.join = SlidingJoin(plan, chains, self._deliver, threads)
 
     def _make_chain(self, side: Side) -> Chain:
         counted = isinstance(self.window, CountWindow)

@@ -11,10 +11,10 @@ def gather(found: Found, schema: pa.Schema) -> list[pa.RecordBatch]:
     for probes, rows in surviving(found):
         probing = found.batch.rows.take(pa.array(probes))
         stored = found.subwindow.rows.take(rows)
-        sides = (probing, stored) if found.batch.side == "left" else (stored, probing)
-        joined.append(beside(*sides, schema))
+        left, right = (probing, stored) if found.batch.side == "left" else (stored, probing)
+        joined.append(beside(left, right, schema))
         if found.mirrored:
-            joined.append(beside(*reversed(sides), schema))
+            joined.append(beside(right, left, schema))
     return joined
 
 

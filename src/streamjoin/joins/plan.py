@@ -9,18 +9,20 @@ index is sorted by time.
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from streamjoin.errors import ConditionError, SchemaError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
-from streamjoin.kernels import Keys
+from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
 from streamjoin.keys.hashing import mix_into
-from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.parts import OTHER, EqualityPart, RangePart, Schemas, Side, empty_batch
 from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
 from streamjoin.windows import TimeWindow, Window
@@ -49,7 +51,7 @@ class KeyColumns:
         """Select some rows, spread evenly."""
         return self.take(np.linspace(0, self.rows - 1, min(self.rows, SAMPLE)).astype(np.int64))
 
-    def take(self, rows: np.ndarray | slice) -> "KeyColumns":  # type: ignore[type-arg]
+    def take(self, rows: NDArray[Any] | slice) -> "KeyColumns":
         """Select rows."""
         taken = rows.size if isinstance(rows, np.ndarray) else len(range(*rows.indices(self.rows)))
         return KeyColumns(
@@ -78,7 +80,7 @@ class JoinPlan:
         def mirrored(left: exp.Expression, right: exp.Expression) -> bool:
             return swap_aliases(left.sql("spark")) == right.sql("spark")
 
-        parts = (*self.equalities, *self.ranges)
+        parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
         trees = [part.operands.expressions for part in parts]
         return (
             self.schemas["left"] == self.schemas["right"]
@@ -123,17 +125,26 @@ class JoinPlan:
             return range_keys
         return compose(hash_equalities(keys), range_keys, self.ranges[layout.range_part].floating)
 
-    def index_ranges(self, layout: Layout, side: Side, keys: KeyColumns) -> list[Range]:
-        """Return the ranges to probe the other side's indexes of this layout with."""
+    def index_ranges(
+        self, layout: Layout, side: Side, index_keys: Keys, keys: KeyColumns, order: RowIds | None
+    ) -> list[Range]:
+        """Return the ranges to probe the other side's indexes of this layout with.
+
+        ``index_keys`` are those of ``keys``, and both are in ``order`` already if that is None;
+        the other key columns are put in order only where the index keys do not tell all.
+        """
         if layout.range_part is None:
-            probes = self.index_keys(layout, keys)
-            return [(probes, probes)]
+            return [(index_keys, index_keys)]
         part = self.ranges[layout.range_part]
-        ranges = part.ranges(side, keys.ranges[layout.range_part])
         if not layout.equalities:
-            return ranges
+            return part.ranges(side, index_keys)
+        if order is not None:
+            keys = keys.take(order)
         hashes = hash_equalities(keys)
-        return [compose_range(hashes, lower, upper, part.floating) for lower, upper in ranges]
+        ranges = part.ranges(side, keys.ranges[layout.range_part])
+        composed = [compose_range(hashes, lower, upper, part.floating) for lower, upper in ranges]
+        # Rounded, two ranges can share a key, and what lies there would be found twice.
+        return make_disjoint(composed) if len(composed) > 1 else composed
 
 
 def hash_equalities(keys: KeyColumns) -> Keys:
@@ -150,9 +161,10 @@ def choose_layout(plan: JoinPlan, stored: Side, samples: dict[Side, KeyColumns])
 
     def candidates(layout: Layout) -> int:
         keys = np.sort(plan.index_keys(layout, samples[stored]))
+        probes = plan.index_keys(layout, samples[probing])
         return sum(
             int(np.maximum(keys.searchsorted(upper, "right") - keys.searchsorted(lower), 0).sum())
-            for lower, upper in plan.index_ranges(layout, probing, samples[probing])
+            for lower, upper in plan.index_ranges(layout, probing, probes, samples[probing], None)
         )
 
     return layouts[0] if len(layouts) == 1 else min(layouts, key=candidates)
@@ -165,7 +177,7 @@ def bind(
     equalities = tuple(EqualityPart.bind(part, schemas) for part in condition.equalities)
     ranges: list[RangePart] = []
     texts = [part.expression for part in condition.residuals]
-    for part in (*condition.bands, *condition.inequalities, *condition.not_equals):
+    for part in condition.ranges():
         bound = RangePart.bind(part, schemas)
         if bound is None:
             texts.append(part.sql())

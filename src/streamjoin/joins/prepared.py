@@ -10,6 +10,7 @@ other side's subwindows and inserting into this side's newest (PanJoin III-A, st
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,8 +94,10 @@ class Prepared:
     def ranges(self, layout: Layout) -> list[Range]:
         """Return the ranges to probe indexes of this layout with, in the layout's order."""
         if layout not in self._ranges:
-            keys = self.keys.take(self.ordered(layout).order)
-            self._ranges[layout] = self.plan.index_ranges(layout, self.side, keys)
+            ordered = self.ordered(layout)
+            self._ranges[layout] = self.plan.index_ranges(
+                layout, self.side, ordered.keys, self.keys, ordered.order
+            )
         return self._ranges[layout]
 
     def part_ranges(self, part: int) -> list[Range]:
@@ -104,7 +107,7 @@ class Prepared:
             self._part_ranges[part] = ranges
         return self._part_ranges[part]
 
-    def take(self, rows: slice | np.ndarray) -> "Prepared":  # type: ignore[type-arg]
+    def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
         if isinstance(rows, slice):
             first, last, _ = rows.indices(len(self))

@@ -9,10 +9,15 @@ the batch probes once and each match counts for both::
     otherwise     B as left -> chain     B as right -> chain     B -> B     insert B
 """
 
+from collections.abc import Callable
 from typing import TypeVar
 
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.chain import Chain
+from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.sliding import SlidingJoin
+from streamjoin.keys.parts import Side
 
 T = TypeVar("T")
 
@@ -20,7 +25,16 @@ T = TypeVar("T")
 class SelfJoin(SlidingJoin[T]):
     """A sliding join whose two chains are one; ``symmetric`` tells that one probe finds both."""
 
-    symmetric: bool = False
+    def __init__(
+        self,
+        plan: JoinPlan,
+        chains: dict[Side, Chain],
+        deliver: Callable[[Found], T],
+        threads: int,
+        symmetric: bool,
+    ) -> None:
+        super().__init__(plan, chains, deliver, threads)
+        self.symmetric = symmetric
 
     def step(
         self, left: Prepared | None, right: Prepared | None, interleaved: bool = False

@@ -18,8 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from streamjoin.joins.candidates import Check, Found, checks_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan

@@ -102,7 +102,13 @@ class Subwindow:
 
     @classmethod
     def create(
-        cls, plan: JoinPlan, layout: Layout, schema: pa.Schema, index: Index, counted: bool, start: int
+        cls,
+        plan: JoinPlan,
+        layout: Layout,
+        schema: pa.Schema,
+        index: Index,
+        counted: bool,
+        start: int,
     ) -> "Subwindow":
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
         exact = plan.is_exact(layout)

@@ -32,4 +32,3 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa
     subwindow.insert(prepared[stored])
     joined = engine.join.probe(prepared[probing], [subwindow])
     return [batch for part in joined for batch in part]
-

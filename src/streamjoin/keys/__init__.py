@@ -1,1 +1,1 @@
-"""Values as int64 keys: order-preserving, hashed, combined, and the ranges of them that a part asks for."""
+"""Values as int64 keys: ordered, hashed, combined; and the ranges of them that a part allows."""

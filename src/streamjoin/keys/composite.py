@@ -14,14 +14,14 @@ double, and 34 bits of an integer are exact, larger ones keep their first 33.
 
 import numpy as np
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, kernel
 
 RANGE_BITS = 40
 EXACT_BITS = 34
 
 
 @kernel
-def round_integer(key: int) -> int:
+def round_integer(key: Int) -> Int:
     """Map an int64 to 40 bits, monotone: a float with 33 bits of mantissa, linear below 2**34."""
     negative = key < 0
     magnitude = np.uint64(-(key + 1)) if negative else np.uint64(key)  # -1 - key cannot overflow

@@ -1,7 +1,7 @@
 """Hashes of equality values, the same on every machine and in every run.
 
 A snapshot holds keys made from these hashes, so they may never change: a mixer for int64 keys
-(the finaliser of SplitMix64) and, for strings and binary, the same mixer over eight bytes at a time.
+(the finaliser of SplitMix64) and, for strings and binary, the same over eight bytes at a time.
 """
 
 import numpy as np
@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamjoin.kernels import Keys, kernel
+from streamjoin.kernels import Int, Keys, kernel
 
 NULL_HASH = 0x243F6A8885A308D3  # any constant: where NULL equals NULL it needs a hash too
 
 
 @kernel
-def mix(value: int) -> int:
+def mix(value: Int) -> Int:
     """Scramble 64 bits so that every input bit reaches every output bit."""
     bits = np.uint64(value)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

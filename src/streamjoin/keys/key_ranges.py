@@ -21,9 +21,11 @@ NaN and infinity follow Spark, which orders NaN above infinity: ``inf - inf`` is
 NaN difference passes depends on the direction the comparison was written in (`Bound.nan_passes`).
 """
 
+from math import isinf
+
 import numpy as np
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, kernel
 
 Range = tuple[Keys, Keys]  # lower and upper bounds, one of each per probe
 
@@ -75,7 +77,7 @@ def split_shift(shift: int | float) -> Keys:
 
 
 @kernel
-def encode_double(value: float) -> int:
+def encode_double(value: Int) -> Int:
     """Return the sort key of one double, like ``sort_keys.encode_doubles``."""
     if value != value:
         return NAN
@@ -84,13 +86,15 @@ def encode_double(value: float) -> int:
 
 
 @kernel
-def decode_double(key: int) -> float:
+def decode_double(key: Int) -> Int:
     """Return the double of a sort key."""
     return np.int64(key ^ ((key >> 63) & MAX_KEY)).view(np.float64)
 
 
 @kernel
-def is_within(probe: float, stored: float, bound: float, form: int, single: bool, strict: bool) -> bool:
+def is_within(
+    probe: float, stored: float, bound: float, form: int, single: bool, strict: bool
+) -> bool:
     """Tell whether probe - stored <= bound (< if strict), rounded as it was written."""
     if form == DIFFERENCE:
         computed, against = probe - stored, bound
@@ -111,7 +115,9 @@ def is_within(probe: float, stored: float, bound: float, form: int, single: bool
 
 
 @kernel
-def first_within(probe: float, bound: float, form: int, single: bool, strict: bool, last: int) -> int:
+def first_within(
+    probe: float, bound: float, form: int, single: bool, strict: bool, last: int
+) -> int:
     """Find the first stored key up to ``last`` that is within; ``last + 1`` if none.
 
     Stored values below it are not within, those from it on are: rounding is monotone.
@@ -187,9 +193,7 @@ def double_ranges(keys: Keys, low: Keys, high: Keys, lower: Keys, upper: Keys) -
         if has_high:
             lower[i] = first_within(probe, high_bound, high[2], high[3] != 0, high[4] != 0, last)
         if has_low:  # at least the bound is: not below it
-            upper[i] = (
-                first_within(probe, low_bound, low[2], low[3] != 0, low[4] == 0, last) - 1
-            )
+            upper[i] = first_within(probe, low_bound, low[2], low[3] != 0, low[4] == 0, last) - 1
 
 
 @kernel
@@ -202,15 +206,29 @@ def nan_ranges(keys: Keys, lower: Keys, upper: Keys) -> None:
             lower[i], upper[i] = MAX_KEY, MIN_KEY
 
 
-def exact_range(keys: Keys, low: int | float, high: int | float) -> Range:
+def exact_range(keys: Keys, low: float, high: float) -> Range:
     """Return the stored keys s with low <= key - s <= high; infinite ends are open."""
+    if not saturates(keys, low) and not saturates(keys, high):
+        return shift(keys, high, MIN_KEY), shift(keys, low, MAX_KEY)
     lower, upper = np.empty_like(keys), np.empty_like(keys)
     shift_ranges(keys, split_shift(-high), split_shift(-low), lower, upper)
     return lower, upper
 
 
+def saturates(keys: Keys, end: float) -> bool:
+    """Tell whether key - end leaves int64 for any key."""
+    if isinf(end) or not keys.size:
+        return False
+    return int(keys.min()) - end < MIN_KEY or int(keys.max()) - end > MAX_KEY
+
+
+def shift(keys: Keys, end: float, unbounded: int) -> Keys:
+    """Return key - end for each key, or ``unbounded`` if the end is infinite."""
+    return np.full(keys.size, unbounded) if isinf(end) else keys - int(end)
+
+
 def make_disjoint(ranges: list[Range]) -> list[Range]:
-    """Cut ascending ranges of doubles so that no key lies in two: rounding can make them overlap."""
+    """Cut ascending ranges so that no key lies in two; rounding may overlap them."""
     covered = np.full(ranges[0][0].shape, MIN_KEY)
     for lower, upper in ranges:
         np.maximum(lower, covered + 1, out=lower)

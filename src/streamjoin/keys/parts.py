@@ -184,11 +184,11 @@ class RangePart:
         return sort_keys.encode(values), validity(values)
 
     def ranges(self, side: Side, keys: Keys) -> list[Range]:
-        """Return the ranges of the other side's keys that rows of ``side`` match; disjoint."""
+        """Return the ranges of the other side's keys that rows of ``side`` match; disjoint, ascending."""
         if self.doubles:
             return self._double_ranges(side, keys)
         if side == "left":
-            return [key_ranges.exact_range(keys, low, high) for low, high in self.exact]
+            return [key_ranges.exact_range(keys, low, high) for low, high in reversed(self.exact)]
         return [key_ranges.exact_range(keys, -high, -low) for low, high in self.exact]
 
     def _double_ranges(self, side: Side, keys: Keys) -> list[Range]:
@@ -279,9 +279,15 @@ def bind_doubles(source: Band, schemas: Schemas) -> dict[Side, tuple[DoubleInter
         form = FORMS[side][bound.form]
         return np.array([1, bits, form, single, not bound.closed, bound.nan_passes], np.int64)
 
-    left = [DoubleInterval(end(part.lower, "left"), end(part.upper, "left")) for part in source.intervals]
+    left = [
+        DoubleInterval(end(part.lower, "left"), end(part.upper, "left"))
+        for part in source.intervals
+    ]
     # Seen from the right, the difference changes its sign, and its ends their places.
-    right = [DoubleInterval(end(part.upper, "right"), end(part.lower, "right")) for part in source.intervals]
+    right = [
+        DoubleInterval(end(part.upper, "right"), end(part.lower, "right"))
+        for part in source.intervals
+    ]
     return {"left": tuple(reversed(left)), "right": tuple(right)}
 
 

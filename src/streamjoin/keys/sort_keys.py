@@ -20,10 +20,12 @@ is integer arithmetic on keys. Doubles: NaN is one key above infinity's, and -0.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from streamjoin.kernels import MAX_KEY, Keys
 
@@ -75,14 +77,14 @@ def encode(array: pa.Array) -> Keys:
     return numpy_of(array.cast(pa.int64()), 0)
 
 
-def numpy_of(array: pa.Array, fill: float) -> np.ndarray:  # type: ignore[type-arg]
+def numpy_of(array: pa.Array, fill: float) -> NDArray[Any]:
     """Return the values as NumPy, ``fill`` for NULL, without a copy where there is no NULL."""
     if array.null_count:
         array = pc.fill_null(array, fill)
     return array.to_numpy(zero_copy_only=False)
 
 
-def encode_doubles(values: np.ndarray) -> Keys:  # type: ignore[type-arg]
+def encode_doubles(values: NDArray[np.float64]) -> Keys:
     """Return order-preserving int64 keys of doubles; NaN last, -0.0 equal to 0.0."""
     canonical = np.where(np.isnan(values), np.nan, values) + 0.0  # -0.0 + 0.0 is 0.0
     bits = canonical.view(np.int64)
@@ -94,5 +96,7 @@ def unscaled(array: pa.Array) -> Keys:
     array = array.cast(pa.decimal128(38, array.type.scale))
     if array.null_count:
         array = pc.fill_null(array, 0)
-    words = np.frombuffer(array.buffers()[1], np.int64)  # little-endian 128-bit: low word, high word
+    words = np.frombuffer(
+        array.buffers()[1], np.int64
+    )  # little-endian 128-bit: low word, high word
     return words[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()

@@ -51,9 +51,9 @@ def sort_with_rows(keys: Keys) -> tuple[Keys, RowIds]:
         for bucket in range(BUCKETS):
             next_slot[bucket + 1] += next_slot[bucket]
         for i in range(size):
-            bucket = np.int64((source[i] >> shift) & mask)
-            slot = next_slot[bucket]
-            next_slot[bucket] = slot + 1
+            digit = np.int64((source[i] >> shift) & mask)
+            slot = next_slot[digit]
+            next_slot[digit] = slot + 1
             target[slot] = source[i]
             target_rows[slot] = rows[i]
         source, target = target, source

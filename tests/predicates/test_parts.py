@@ -21,7 +21,7 @@ from streamjoin.predicates import (
     is_symmetric,
     swap_aliases,
 )
-from streamjoin.recognition import parse_condition
+from streamjoin.predicates.recognition import parse_condition
 
 
 def test_between_takes_numbers_and_durations() -> None:

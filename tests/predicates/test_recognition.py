@@ -17,7 +17,7 @@ from streamjoin.predicates import (
     NotEqual,
     Residual,
 )
-from streamjoin.recognition import parse_condition
+from streamjoin.predicates.recognition import parse_condition
 
 SR, SL, D = "shift_right", "shift_left", "difference"
 
@@ -115,7 +115,9 @@ RULES: list[tuple[str, list[Any]]] = [
     ),
     ("l.x < r.x or l.x > r.x", [NotEqual("l.x", "r.x")]),
     ("l.x - 2 < r.x or l.x - 2 > r.x", [NotEqual("l.x - 2", "r.x")]),
-    ("l.x < r.x or l.x < r.x - 3 or l.x = r.x - 3", [Inequality("l.x", "<", "r.x")]),
+    ("l.x < r.x or l.x < r.x - 3", [Inequality("l.x", "<", "r.x")]),
+    ("l.x < r.x or l.x = r.x - 3", [Residual("l.x < r.x OR l.x = r.x - 3")]),  # NaN
+    ("r.x between l.x - 0 and l.x + 1", [band(at(-1, SL), at(0, SR))]),
     (
         "l.x - r.x < 1 or (l.x - r.x > 3 and l.x - r.x <= 5)",
         [band(None, below(1), below(3, nan=True), at(5))],

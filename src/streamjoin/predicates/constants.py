@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from streamjoin.intervals import Constant, negate
+from streamjoin.predicates.intervals import Constant, negate
 
 if TYPE_CHECKING:
-    from streamjoin.sqltext import Node
+    from streamjoin.predicates.sqltext import Node
 
 _EXACT = Context(prec=76, traps=[Inexact, InvalidOperation, DivisionByZero])
 # Spark keeps at least this many digits after the point of a quotient; more may be rounded away.

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from sqlglot import exp
 
-from streamjoin import sqltext
-from streamjoin.constants import constant
-from streamjoin.intervals import (
+from streamjoin.predicates import sqltext
+from streamjoin.predicates.constants import constant
+from streamjoin.predicates.intervals import (
     Bound,
     Constant,
     Form,
@@ -32,11 +32,11 @@ from streamjoin.intervals import (
     number,
     unite,
 )
-from streamjoin.predicates import Band, Equality, Inequality, NotEqual, Operator, Part
-from streamjoin.sqltext import FLIPPED
+from streamjoin.predicates.parts import Band, Equality, Inequality, NotEqual, Operator, Part
+from streamjoin.predicates.sqltext import FLIPPED
 
 if TYPE_CHECKING:
-    from streamjoin.sqltext import Node
+    from streamjoin.predicates.sqltext import Node
 
 _OPERATORS: dict[type, str] = {
     exp.EQ: "=",
@@ -135,6 +135,8 @@ def _shifted(left: "Node", operator: str, right: "Node") -> Atom:
         right, value = right_core, right_shift
     elif left_shift is not None and right_shift is None:
         left, value, form = left_core, negate(left_shift), "shift_left"
+    if isinstance(value, Decimal) and not value:
+        value, form = Decimal(0), "shift_right"  # no shift is the same on either side
     part: Part
     if operator == "=":
         part = Equality(*texts)

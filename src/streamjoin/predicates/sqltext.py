@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from streamjoin.errors import ConditionError
-from streamjoin.intervals import Bound, Constant, Interval, negate
+from streamjoin.predicates.intervals import Bound, Constant, Interval, negate
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from streamjoin import sqltext
-from streamjoin.atoms import NO_OPERAND, Atom, null_safe, region
 from streamjoin.errors import ConditionError
-from streamjoin.intervals import intersect
-from streamjoin.predicates import (
+from streamjoin.predicates import sqltext
+from streamjoin.predicates.atoms import NO_OPERAND, Atom, null_safe, region
+from streamjoin.predicates.intervals import intersect
+from streamjoin.predicates.parts import (
     Band,
     Condition,
     Equality,
@@ -41,7 +41,7 @@ from streamjoin.predicates import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streamjoin.sqltext import Node
+    from streamjoin.predicates.sqltext import Node
 
 _OPPOSITES: dict[type, type[exp.Binary]] = {
     exp.EQ: exp.NEQ,

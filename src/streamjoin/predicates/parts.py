@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, Self, TypeVar
 
-from streamjoin import sqltext
 from streamjoin.errors import ConditionError
-from streamjoin.intervals import Bound, Constant, Form, Interval, check_interval, number
-from streamjoin.sqltext import FLIPPED, swap_aliases
+from streamjoin.predicates import sqltext
+from streamjoin.predicates.intervals import Bound, Constant, Form, Interval, check_interval, number
+from streamjoin.predicates.sqltext import FLIPPED, swap_aliases
 
 __all__ = [
     "Band",
@@ -221,6 +221,10 @@ class Condition:
         yield from self.inequalities
         yield from self.not_equals
         yield from self.residuals
+
+    def ranges(self) -> list[Band | Inequality | NotEqual]:
+        """The parts that order rows, those that are usually most selective first."""
+        return [*self.bands, *self.inequalities, *self.not_equals]
 
     def __str__(self) -> str:
         return self.sql()

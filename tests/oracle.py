@@ -1,0 +1,58 @@
+"""The nested loop that every join must agree with: short, slow and obviously right.
+
+Rows are dicts with an ``id``; a predicate takes two of them and returns True, False or None.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+Row = dict[str, Any]
+Predicate = Callable[[Row, Row], bool | None]
+Pairs = Counter[tuple[Any, Any]]  # (left id, right id), a multiset
+
+
+def join_by_time(
+    left: list[Row], right: list[Row], predicate: Predicate, before: int, after: int
+) -> Pairs:
+    """Pairs with l.t - before <= r.t <= l.t + after; late rows are for the caller to leave out."""
+    return Counter(
+        (one["id"], other["id"])
+        for one in left
+        for other in right
+        if one["t"] is not None
+        and other["t"] is not None
+        and one["t"] - before <= other["t"] <= one["t"] + after
+        and predicate(one, other)
+    )
+
+
+def join_by_count(
+    steps: list[tuple[list[Row], list[Row]]],
+    predicate: Predicate,
+    left_size: int,
+    right_size: int,
+    order: str | None = None,
+) -> Pairs:
+    """Each arriving row meets the last rows of the other stream that arrived before it.
+
+    ``steps`` are the (left, right) rows of each push. Arrival order is: step, then the ``order``
+    column if there is one, then left before right, then the place in the batch.
+    """
+    pairs: Pairs = Counter()
+    lefts: list[Row] = []
+    rights: list[Row] = []
+    for left, right in steps:
+        arriving = [(row, False) for row in left] + [(row, True) for row in right]
+        if order is not None:
+            arriving.sort(key=lambda arrival: arrival[0][order])  # stable: left stays first
+        for row, is_right in arriving:
+            if is_right:
+                pairs.update((one["id"], row["id"]) for one in lefts[-left_size:] if predicate(one, row))
+                rights.append(row)
+            else:
+                pairs.update(
+                    (row["id"], other["id"]) for other in rights[-right_size:] if predicate(row, other)
+                )
+                lefts.append(row)
+    return pairs
