@@ -13,7 +13,7 @@ from streamjoin.joins.engine import Engine, Step
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.tables import join_batches
 from streamjoin.joins.times import ticks, to_key
-from streamjoin.keys.parts import Side
+from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
 

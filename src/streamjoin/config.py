@@ -1,16 +1,18 @@
 """The configuration of a join, checked once, where the user gives it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from streamjoin.advisor import advise
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.candidates import Found
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.plan import SIDES, bind
-from streamjoin.keys.parts import Side
+from streamjoin.keys.operands import Side
 from streamjoin.keys.sort_keys import key_type
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
@@ -88,7 +90,12 @@ class JoinConfig:
             threads or os.cpu_count() or 1,
         )
 
-    def make_engine(self, schemas: dict[Side, pa.Schema], is_self: bool = False) -> Engine:
+    def make_engine(
+        self,
+        schemas: dict[Side, pa.Schema],
+        is_self: bool = False,
+        deliver: Callable[[Found, pa.Schema], Delivery] = gather,
+    ) -> Engine:
         """Bind this configuration to the schemas of both sides."""
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
@@ -99,7 +106,7 @@ class JoinConfig:
             balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
             symmetric = balanced and is_symmetric(condition)
         algorithm = advise(self.algorithm, plan.has_key).algorithm
-        return Engine(plan, self.window, algorithm, self.order, self.threads, symmetric)
+        return Engine(plan, self.window, algorithm, self.order, self.threads, symmetric, deliver)
 
 
 def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:

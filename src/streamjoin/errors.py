@@ -22,7 +22,7 @@ class WindowError(StreamJoinError):
 
 
 class EvaluationError(StreamJoinError):
-    """A value cannot be computed, where Spark in ANSI mode raises too: overflow, division by zero."""
+    """A value cannot be computed, as in Spark's ANSI mode: overflow, division by zero."""
 
 
 class SnapshotError(StreamJoinError):

@@ -28,7 +28,7 @@ from streamjoin.joins.engine import INDEXES, Counters, Engine, Step
 from streamjoin.joins.plan import SIDES, Layout
 from streamjoin.joins.prepared import prepare
 from streamjoin.joins.subwindow import Subwindow
-from streamjoin.keys.parts import Side
+from streamjoin.keys.operands import Side
 from streamjoin.windows import CountWindow, TimeWindow, Window
 
 FORMAT = 1

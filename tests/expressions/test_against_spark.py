@@ -18,12 +18,6 @@ from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning:pyspark.*"),
-]
-
 INF, NAN = math.inf, math.nan
 
 

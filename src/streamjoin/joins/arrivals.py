@@ -16,7 +16,7 @@ import numpy as np
 
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import Keys
-from streamjoin.keys.parts import OTHER, Side
+from streamjoin.keys.operands import OTHER, Side
 from streamjoin.windows import CountWindow
 
 Orders = dict[Side, Keys]  # the order keys of each batch's rows, ascending
@@ -24,10 +24,15 @@ Orders = dict[Side, Keys]  # the order keys of each batch's rows, ascending
 
 def number_rows(batch: Prepared, arrived: int, met: Keys | int, size: int) -> None:
     """Give each row its ordinal, and the ordinals it meets: the ``size`` before ``met``."""
-    positions = np.arange(len(batch)) if batch.positions is None else batch.positions
-    batch.ordinals = arrived + positions
-    met = np.broadcast_to(met, len(batch)) if np.isscalar(met) else met[positions]  # type: ignore[index]
-    batch.visible = (np.ascontiguousarray(met - size), np.ascontiguousarray(met - 1))
+    if batch.positions is None:
+        batch.ordinals = np.arange(arrived, arrived + len(batch))
+    else:
+        batch.ordinals = arrived + batch.positions
+    if isinstance(met, int):
+        batch.visible = (np.full(len(batch), met - size), np.full(len(batch), met - 1))
+    else:
+        met = met if batch.positions is None else met[batch.positions]
+        batch.visible = (met - size, met - 1)
 
 
 def number_step(

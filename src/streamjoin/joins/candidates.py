@@ -19,7 +19,7 @@ from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.parts import OTHER
+from streamjoin.keys.operands import OTHER
 
 BLOCK = 1 << 18  # candidate pairs at a time
 Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow

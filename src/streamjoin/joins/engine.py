@@ -5,6 +5,7 @@ It takes record batches whose schemas are known and gives joined record batches.
 sides are one stream; then it tells whether (a, b) matches whenever (b, a) does.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -19,13 +20,13 @@ from streamjoin.indexes.scan import Scan
 from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, Sizes
-from streamjoin.joins.gather import gather
+from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns, choose_layout
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.sliding import SlidingJoin
 from streamjoin.kernels import Keys
-from streamjoin.keys.parts import Side
+from streamjoin.keys.operands import Side
 from streamjoin.keys.sort_keys import encode
 from streamjoin.keys.sorting import sort_with_rows
 from streamjoin.windows import CountWindow, TimeWindow, Window
@@ -65,6 +66,7 @@ class Engine:
         order: tuple[str, str] | None = None,
         threads: int = 1,
         symmetric: bool | None = None,
+        deliver: Callable[[Found, pa.Schema], Delivery] = gather,
     ) -> None:
         self.plan, self.window, self.algorithm, self.order = plan, window, algorithm, order
         self.schema = joined_schema(plan.schemas["left"], plan.schemas["right"])
@@ -75,12 +77,13 @@ class Engine:
         self.seconds = {"keys": 0.0, "expire": 0.0}
         self.is_self_join = symmetric is not None and plan.same_keys
         chains = {side: self._make_chain(side) for side in SIDES}
-        self.join: SlidingJoin[list[pa.RecordBatch]]
+        self.join: SlidingJoin[Delivery]
         if self.is_self_join:
             chains["right"] = chains["left"]
             self.join = SelfJoin(plan, chains, self._deliver, threads, bool(symmetric))
         else:
             self.join = SlidingJoin(plan, chains, self._deliver, threads)
+        self._deliver_to = deliver
 
     def _make_chain(self, side: Side) -> Chain:
         counted = isinstance(self.window, CountWindow)
@@ -90,8 +93,8 @@ class Engine:
     def _make_index(self, capacity: int) -> Index:
         return INDEXES[self.algorithm](max(capacity, 1))
 
-    def _deliver(self, found: Found) -> list[pa.RecordBatch]:
-        return gather(found, self.schema)
+    def _deliver(self, found: Found) -> Delivery:
+        return self._deliver_to(found, self.schema)
 
     @property
     def chains(self) -> dict[Side, Chain]:
@@ -116,19 +119,18 @@ class Engine:
         delivered = self.join.step(
             prepared.get("left"), prepared.get("right"), interleaved=len(orders) == 2
         )
-        joined = [batch for part in delivered for batch in part]
         for side, rows in prepared.items():
             self.counters.rows[side] += batches[side].num_rows
             self.counters.late += rows.late
             self.counters.null_times += rows.null_times
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
-        self.counters.matches += sum(batch.num_rows for batch in joined)
+        self.counters.matches += sum(delivery.matches for delivery in delivered)
         if isinstance(self.window, CountWindow):
             self._expire(
                 left=arrived["left"] - self.window.left, right=arrived["right"] - self.window.right
             )
-        return joined
+        return [batch for delivery in delivered for batch in delivery.rows]
 
     def _expire(self, left: int, right: int) -> None:
         """Drop the subwindows whose rows all come before these ordinals or times."""

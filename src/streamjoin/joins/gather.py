@@ -1,12 +1,25 @@
-"""Fetch columns last: from pairs of row numbers to joined Arrow rows."""
+"""What becomes of matches: joined Arrow rows, a count, or nothing but the ranges.
+
+Columns are fetched last, from pairs of row numbers, once everything is checked.
+"""
+
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from streamjoin.joins.candidates import Found, surviving
 
 
-def gather(found: Found, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return the joined rows of what a probe found."""
+@dataclass(frozen=True)
+class Delivery:
+    """How many matches a probe gave, and their joined rows if they were asked for."""
+
+    matches: int
+    rows: list[pa.RecordBatch] = field(default_factory=list)
+
+
+def gather(found: Found, schema: pa.Schema) -> Delivery:
+    """Fetch the joined rows."""
     joined = []
     for probes, rows in surviving(found):
         probing = found.batch.rows.take(pa.array(probes))
@@ -15,7 +28,7 @@ def gather(found: Found, schema: pa.Schema) -> list[pa.RecordBatch]:
         joined.append(beside(left, right, schema))
         if found.mirrored:
             joined.append(beside(right, left, schema))
-    return joined
+    return Delivery(sum(batch.num_rows for batch in joined), joined)
 
 
 def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -23,10 +36,15 @@ def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=schema)
 
 
-def count(found: Found) -> int:
+def count(found: Found, schema: pa.Schema) -> Delivery:
     """Count the matches; where no check is left, without looking at a single pair."""
     if not found.checks and not found.batch.plan.residuals:
         matches = len(found.matches)
     else:
         matches = sum(probes.size for probes, _ in surviving(found))
-    return 2 * matches if found.mirrored else matches
+    return Delivery(2 * matches if found.mirrored else matches)
+
+
+def keep_ranges(found: Found, schema: pa.Schema) -> Delivery:
+    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
+    return Delivery(len(found.matches))

@@ -23,7 +23,8 @@ from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
 from streamjoin.keys.hashing import mix_into
 from streamjoin.keys.key_ranges import Range, make_disjoint
-from streamjoin.keys.parts import OTHER, EqualityPart, RangePart, Schemas, Side, empty_batch
+from streamjoin.keys.operands import OTHER, Schemas, Side, empty_batch
+from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
 from streamjoin.windows import TimeWindow, Window
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.parts import Side, evaluate_side
+from streamjoin.keys.operands import Side, evaluate_side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.keys.sorting import sort_with_rows
 

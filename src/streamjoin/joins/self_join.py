@@ -17,7 +17,7 @@ from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.sliding import SlidingJoin
-from streamjoin.keys.parts import Side
+from streamjoin.keys.operands import Side
 
 T = TypeVar("T")
 
@@ -52,5 +52,5 @@ class SelfJoin(SlidingJoin[T]):
         delivered += self.probe(right, [self._alone(left)])
         if interleaved:
             delivered += self.probe(left, [self._alone(right)])
-        self._insert(left)
+        self._insert([left])
         return delivered

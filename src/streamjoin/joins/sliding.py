@@ -13,7 +13,7 @@ in all subwindows, and kernels run without the GIL (III-G3). What a thread does 
 up to the caller's ``deliver``: gather columns, count them, or leave them as ranges.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Generic, TypeVar
@@ -23,9 +23,11 @@ from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
-from streamjoin.keys.parts import OTHER, Side
+from streamjoin.keys.operands import OTHER, Side
 
 T = TypeVar("T")
+S = TypeVar("S")
+R = TypeVar("R")
 SLICE = 2048  # fewer probes than this are not worth a second thread
 
 
@@ -51,6 +53,7 @@ class SlidingJoin(Generic[T]):
         ``interleaved`` tells that some rows of ``right`` arrived before some of ``left``.
         """
         batches = [batch for batch in (left, right) if batch is not None and len(batch)]
+        self._sort(batches)
         delivered: list[T] = []
         for batch in batches:
             delivered += self.probe(batch, self.chains[OTHER[batch.side]])
@@ -58,13 +61,23 @@ class SlidingJoin(Generic[T]):
             delivered += self.probe(batches[1], [self._alone(batches[0])])
             if interleaved:
                 delivered += self.probe(batches[0], [self._alone(batches[1])])
-        for batch in batches:
-            self._insert(batch)
+        self._insert(batches)
         return delivered
 
-    def _insert(self, batch: Prepared) -> None:
+    def _map(self, function: Callable[[S], R], items: Sequence[S]) -> list[R]:
+        """Apply a function to all items, side by side if there are threads for it."""
+        if self.pool is None or len(items) < 2:
+            return [function(item) for item in items]
+        return list(self.pool.map(function, items))
+
+    def _sort(self, batches: list[Prepared]) -> None:
         begin = perf_counter()
-        self.chains[batch.side].insert(batch)
+        self._map(lambda batch: batch.ranges(self.chains[OTHER[batch.side]].layout), batches)
+        self.seconds["sort"] += perf_counter() - begin
+
+    def _insert(self, batches: list[Prepared]) -> None:
+        begin = perf_counter()
+        self._map(lambda batch: self.chains[batch.side].insert(batch), batches)
         self.seconds["insert"] += perf_counter() - begin
 
     def _alone(self, batch: Prepared) -> Subwindow:
@@ -91,10 +104,7 @@ class SlidingJoin(Generic[T]):
         def work(worker: int) -> list[T]:
             return self._probe_slice(batch, checked, cuts[worker], cuts[worker + 1], mirrored)
 
-        if self.pool is None or workers == 1:
-            parts = [work(worker) for worker in range(workers)]
-        else:
-            parts = list(self.pool.map(work, range(workers)))
+        parts = self._map(work, range(workers))
         self.seconds["probe"] += perf_counter() - sorted_at
         return [item for part in parts for item in part]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.plan import choose_layout
 from streamjoin.joins.prepared import prepare
-from streamjoin.keys.parts import OTHER, Side
+from streamjoin.keys.operands import OTHER, Side
 
 
 def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
@@ -30,5 +30,5 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa
         list(pool.map(lambda side: prepared[side].ordered(chain.layout), sides))
     subwindow = chain.create(len(prepared[stored]))
     subwindow.insert(prepared[stored])
-    joined = engine.join.probe(prepared[probing], [subwindow])
-    return [batch for part in joined for batch in part]
+    delivered = engine.join.probe(prepared[probing], [subwindow])
+    return [batch for delivery in delivered for batch in delivery.rows]

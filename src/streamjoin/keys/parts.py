@@ -6,78 +6,27 @@ row a sort key, and for a batch of probing keys the ranges of keys to find on th
 Either side can probe: left rows look for right keys and the other way round.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from streamjoin.errors import SchemaError
-from streamjoin.expressions.coercion import cast_to, common_type
-from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import parse_expression, qualify
-from streamjoin.kernels import Keys
+from streamjoin.kernels import Flags, Keys
 from streamjoin.keys import hashing, key_ranges, sort_keys
+from streamjoin.keys.double_bands import DoubleInterval, bind_doubles, find_double_ranges
 from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.operands import Operands, Schemas, Side
 from streamjoin.predicates import Band, Bound, Equality, Inequality, NotEqual
 
-Side = Literal["left", "right"]
-Schemas = Mapping[Side, pa.Schema]
-Valid = NDArray[np.bool_]
 
-ALIAS = {"left": "l", "right": "r"}
-OTHER: dict[Side, Side] = {"left": "right", "right": "left"}
-
-
-def evaluate_side(expression: exp.Expression, side: Side, batch: pa.RecordBatch) -> pa.Array:
-    """Evaluate an expression over one side's columns."""
-    return evaluate(expression, **{side: batch})
-
-
-def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of no rows: evaluating over it gives an expression's type."""
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-
-
-@dataclass(frozen=True)
-class Operands:
-    """The two one-sided expressions of a part, and the type that Spark compares them in."""
-
-    expressions: dict[Side, exp.Expression]
-    type: pa.DataType
-
-    @classmethod
-    def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
-        """Resolve the columns and find the common type."""
-        expressions: dict[Side, exp.Expression] = {}
-        types: dict[Side, pa.DataType] = {}
-        sides: tuple[tuple[Side, str], ...] = (("left", left), ("right", right))
-        for side, text in sides:
-            tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
-            expressions[side] = tree
-            types[side] = evaluate_side(tree, side, empty_batch(schemas[side])).type
-        common = common_type(types["left"], types["right"])
-        if common is None:
-            raise SchemaError(
-                f"{left} is {types['left']} and {right} is {types['right']}: these types do not "
-                f"compare; cast one of them, as in cast({left} as ...)"
-            )
-        return cls(expressions, common)
-
-    def values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
-        """Evaluate one side's expression, in the common type."""
-        return cast_to(evaluate_side(self.expressions[side], side, batch), self.type)
-
-
-def validity(array: pa.Array) -> Valid | None:
+def validity(array: pa.Array) -> Flags | None:
     """Return which values are not NULL; None if all are."""
     if not array.null_count:
         return None
@@ -106,7 +55,7 @@ class EqualityPart:
             "equality; compare their fields instead"
         )
 
-    def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Valid | None]:
+    def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
         """Return each row's key, and which rows have one."""
         values = self.operands.values(side, batch)
         keys = equality_keys(values)
@@ -132,20 +81,6 @@ def equality_keys(values: pa.Array) -> Keys:
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.string())
     return hashing.hash_bytes(values)
-
-
-@dataclass(frozen=True)
-class DoubleInterval:
-    """An interval of doubles, its ends laid out for the kernel ``double_ranges``."""
-
-    low: Keys
-    high: Keys
-
-    @property
-    def nan_apart(self) -> bool:
-        """Whether a NaN on the stored side matches beside the range of numbers."""
-        ends = [end for end in (self.low, self.high) if end[0]]
-        return all(end[2] == key_ranges.DIFFERENCE and end[5] for end in ends)
 
 
 @dataclass(frozen=True)
@@ -178,7 +113,7 @@ class RangePart:
         )
         return cls(source, operands, False, exact=exact)
 
-    def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Valid | None]:
+    def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
         """Return each row's key, and which rows have one."""
         values = self.operands.values(side, batch)
         return sort_keys.encode(values), validity(values)
@@ -186,22 +121,10 @@ class RangePart:
     def ranges(self, side: Side, keys: Keys) -> list[Range]:
         """Return the ranges of the other side's keys that rows of ``side`` match; disjoint, ascending."""
         if self.doubles:
-            return self._double_ranges(side, keys)
+            return find_double_ranges(self.doubles[side], keys)
         if side == "left":
             return [key_ranges.exact_range(keys, low, high) for low, high in reversed(self.exact)]
         return [key_ranges.exact_range(keys, -high, -low) for low, high in self.exact]
-
-    def _double_ranges(self, side: Side, keys: Keys) -> list[Range]:
-        ranges = []
-        for interval in self.doubles[side]:
-            lower, upper = np.empty_like(keys), np.empty_like(keys)
-            key_ranges.double_ranges(keys, interval.low, interval.high, lower, upper)
-            ranges.append((lower, upper))
-        if any(interval.nan_apart for interval in self.doubles[side]):
-            lower, upper = np.empty_like(keys), np.empty_like(keys)
-            key_ranges.nan_ranges(keys, lower, upper)
-            ranges.append((lower, upper))
-        return key_ranges.make_disjoint(ranges) if len(ranges) > 1 else ranges
 
     @property
     def bounded(self) -> bool:
@@ -254,51 +177,3 @@ def in_keys(bound: Bound, kind: sort_keys.KeyType) -> Fraction:
         f"a difference of {bound.value!r} does not fit the type {kind.type}: timestamps take an "
         "interval such as interval 5 seconds, numbers take a number"
     )
-
-
-FORMS = {
-    "left": {"difference": 0, "shift_left": 1, "shift_right": 2},
-    "right": {"difference": 0, "shift_left": 2, "shift_right": 1},
-}
-
-
-def bind_doubles(source: Band, schemas: Schemas) -> dict[Side, tuple[DoubleInterval, ...]]:
-    """Lay out a band's intervals for the kernel, for either probing side, ranges ascending."""
-
-    def end(bound: Bound | None, side: Side) -> Keys:
-        if bound is None:
-            return np.zeros(6, np.int64)
-        if isinstance(bound.value, timedelta):
-            raise SchemaError(
-                f"{source.left} - {source.right} is a floating-point number and cannot be "
-                f"compared with the interval {bound.value}; compare it with a number"
-            )
-        value = float(bound.value)
-        bits = np.float64(value if side == "left" else -value).view(np.int64)
-        single = is_single(source, bound, schemas)
-        form = FORMS[side][bound.form]
-        return np.array([1, bits, form, single, not bound.closed, bound.nan_passes], np.int64)
-
-    left = [
-        DoubleInterval(end(part.lower, "left"), end(part.upper, "left"))
-        for part in source.intervals
-    ]
-    # Seen from the right, the difference changes its sign, and its ends their places.
-    right = [
-        DoubleInterval(end(part.upper, "right"), end(part.lower, "right"))
-        for part in source.intervals
-    ]
-    return {"left": tuple(reversed(left)), "right": tuple(right)}
-
-
-def is_single(source: Band, bound: Bound, schemas: Schemas) -> bool:
-    """Tell whether Spark rounds the arithmetic of this bound to 32 bits."""
-    shift = bound.value if isinstance(bound.value, Decimal) else repr(bound.value) + "D"
-    text = {
-        "difference": f"({source.left}) - ({source.right})",
-        "shift_left": f"({source.left}) + {shift}",
-        "shift_right": f"({source.right}) + {shift}",
-    }[bound.form]
-    tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
-    empty = {side: empty_batch(schema) for side, schema in schemas.items()}
-    return pa.types.is_float32(evaluate(tree, left=empty["left"], right=empty["right"]).type)

@@ -1,0 +1,58 @@
+"""The two sides of a comparison: expressions with their columns resolved, and the common type."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+from sqlglot import exp
+
+from streamjoin.errors import SchemaError
+from streamjoin.expressions.coercion import cast_to, common_type
+from streamjoin.expressions.evaluation import evaluate
+from streamjoin.expressions.parsing import parse_expression, qualify
+
+Side = Literal["left", "right"]
+Schemas = Mapping[Side, pa.Schema]
+
+OTHER: dict[Side, Side] = {"left": "right", "right": "left"}
+
+
+def evaluate_side(expression: exp.Expression, side: Side, batch: pa.RecordBatch) -> pa.Array:
+    """Evaluate an expression over one side's columns."""
+    return evaluate(expression, **{side: batch})
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of no rows: evaluating over it gives an expression's type."""
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two one-sided expressions of a part, and the type that Spark compares them in."""
+
+    expressions: dict[Side, exp.Expression]
+    type: pa.DataType
+
+    @classmethod
+    def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
+        """Resolve the columns and find the common type."""
+        expressions: dict[Side, exp.Expression] = {}
+        types: dict[Side, pa.DataType] = {}
+        sides: tuple[tuple[Side, str], ...] = (("left", left), ("right", right))
+        for side, text in sides:
+            tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
+            expressions[side] = tree
+            types[side] = evaluate_side(tree, side, empty_batch(schemas[side])).type
+        common = common_type(types["left"], types["right"])
+        if common is None:
+            raise SchemaError(
+                f"{left} is {types['left']} and {right} is {types['right']}: these types do not "
+                f"compare; cast one of them, as in cast({left} as ...)"
+            )
+        return cls(expressions, common)
+
+    def values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
+        """Evaluate one side's expression, in the common type."""
+        return cast_to(evaluate_side(self.expressions[side], side, batch), self.type)
