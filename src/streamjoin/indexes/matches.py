@@ -18,6 +18,8 @@ import numpy as np
 
 from streamjoin.kernels import Positions, RowIds, kernel
 
+AT_ONCE = 4
+
 
 @kernel
 def sum_lengths(starts: Positions, ends: Positions) -> Positions:
@@ -35,20 +37,29 @@ def sum_lengths(starts: Positions, ends: Positions) -> Positions:
 def expand(
     starts: Positions, totals: Positions, row_ids: RowIds, first: int, last: int
 ) -> tuple[RowIds, RowIds]:
-    """Write out the candidates numbered ``first`` to ``last``, as (probe, row) pairs."""
-    probes, rows = np.empty(last - first, np.int32), np.empty(last - first, np.int32)
+    """Write out the candidates numbered ``first`` to ``last``, as (probe, row) pairs.
+
+    Most ranges are short and of unpredictable length, so each begins with ``AT_ONCE`` writes
+    without a branch; what they write too much, the next range overwrites.
+    """
+    size = last - first
+    probes, rows = np.empty(size + AT_ONCE, np.int32), np.empty(size + AT_ONCE, np.int32)
     probe = np.searchsorted(totals, first, side="right") - 1
-    at = first
-    while at < last:
-        end = min(totals[probe + 1], last)
-        position = starts[probe] + (at - totals[probe])
-        for slot in range(at - first, end - first):
-            probes[slot] = probe
-            rows[slot] = row_ids[position]
-            position += 1
-        at = end
+    slot = 0
+    while slot < size:
+        position = starts[probe] + (first + slot - totals[probe])
+        length = min(totals[probe + 1] - first, size) - slot
+        if position + AT_ONCE <= row_ids.size:
+            for i in range(AT_ONCE):
+                probes[slot + i] = probe
+                rows[slot + i] = row_ids[position + i]
+        if length > AT_ONCE or position + AT_ONCE > row_ids.size:
+            for i in range(length):
+                probes[slot + i] = probe
+                rows[slot + i] = row_ids[position + i]
+        slot += length
         probe += 1
-    return probes, rows
+    return probes[:size], rows[:size]
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class RangePart:
         return sort_keys.encode(values), validity(values)
 
     def ranges(self, side: Side, keys: Keys) -> list[Range]:
-        """Return the ranges of the other side's keys that rows of ``side`` match; disjoint, ascending."""
+        """Return the ranges of the other side's keys that rows match; disjoint, ascending."""
         if self.doubles:
             return find_double_ranges(self.doubles[side], keys)
         if side == "left":
