@@ -1,6 +1,6 @@
 """The two sides of a comparison: expressions with their columns resolved, and the common type."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ from streamjoin.errors import SchemaError
 from streamjoin.expressions.coercion import cast_to, common_type
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
+from streamjoin.keys.sort_keys import MAX_DECIMAL_DIGITS, KeyType, digits, key_type
 
 Side = Literal["left", "right"]
 Schemas = Mapping[Side, pa.Schema]
@@ -28,12 +29,21 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
+def has_narrow_side(common: pa.DataType, types: Iterable[pa.DataType]) -> bool:
+    """Tell whether values of one side have at most 18 digits in the common decimal type."""
+    if not pa.types.is_decimal(common):
+        return False
+    widths = [digits(type, common.scale) for type in types]
+    return any(width is not None and width <= MAX_DECIMAL_DIGITS for width in widths)
+
+
 @dataclass(frozen=True)
 class Operands:
     """The two one-sided expressions of a part, and the type that Spark compares them in."""
 
     expressions: dict[Side, exp.Expression]
     type: pa.DataType
+    key_type: KeyType | None  # how values become sort keys; None if they do not
 
     @classmethod
     def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
@@ -51,7 +61,11 @@ class Operands:
                 f"{left} is {types['left']} and {right} is {types['right']}: these types do not "
                 f"compare; cast one of them, as in cast({left} as ...)"
             )
-        return cls(expressions, common)
+        return cls(expressions, common, key_type(common, has_narrow_side(common, types.values())))
+
+    def as_double(self) -> "Operands":
+        """Return the same, compared as doubles."""
+        return Operands(self.expressions, pa.float64(), key_type(pa.float64()))
 
     def values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
         """Evaluate one side's expression, in the common type."""

@@ -46,7 +46,7 @@ class EqualityPart:
         """Bind to the schemas; keys are exact for every type that fits an int64."""
         operands = Operands.bind(source.left, source.right, schemas)
         kind = operands.type
-        if sort_keys.key_type(kind) is not None:
+        if operands.key_type is not None:
             return cls(source, operands, exact=not source.null_safe)
         if not (pa.types.is_nested(kind) or pa.types.is_null(kind)):
             return cls(source, operands, exact=False)
@@ -58,7 +58,8 @@ class EqualityPart:
     def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
         """Return each row's key, and which rows have one."""
         values = self.operands.values(side, batch)
-        keys = equality_keys(values)
+        is_ordered = self.operands.key_type is not None
+        keys = sort_keys.encode(values) if is_ordered else hash_values(values)
         valid = validity(values)
         if self.source.null_safe and valid is not None:
             return np.where(valid, keys, hashing.NULL_HASH), None
@@ -74,13 +75,11 @@ class EqualityPart:
         return operator(this=exp.paren(left), expression=exp.paren(right))
 
 
-def equality_keys(values: pa.Array) -> Keys:
-    """Return int64 keys that are equal where the values are."""
-    if sort_keys.key_type(values.type) is not None:
-        return sort_keys.encode(values)
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.string())
-    return hashing.hash_bytes(values)
+def hash_values(values: pa.Array) -> Keys:
+    """Return hashes that are equal where the values are."""
+    return hashing.hash_bytes(
+        values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+    )
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,8 @@ class RangePart:
         """Bind to the schemas; None if the type has no order that an int64 can hold."""
         operands = Operands.bind(source.left, source.right, schemas)
         if isinstance(source, Band) and uses_double(source, operands.type):
-            operands = Operands(operands.expressions, pa.float64())
-        kind = sort_keys.key_type(operands.type)
+            operands = operands.as_double()
+        kind = operands.key_type
         if kind is None:
             return None
         if not isinstance(source, Band):
@@ -111,6 +110,10 @@ class RangePart:
             (exact_end(interval.lower, kind, True), exact_end(interval.upper, kind, False))
             for interval in source.intervals
         )
+        if pa.types.is_decimal(kind.type) and any(
+            FAR < abs(end) < inf for ends in exact for end in ends
+        ):
+            return None  # keys at the edge of int64 may stand for larger values
         return cls(source, operands, False, exact=exact)
 
     def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
@@ -133,6 +136,8 @@ class RangePart:
             return all(part.lower and part.upper for part in self.source.intervals)
         return False
 
+
+FAR = 1 << 62
 
 COMPARISONS: dict[str, tuple[tuple[float, float], ...]] = {
     "<": ((-inf, -1),),

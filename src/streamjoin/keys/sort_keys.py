@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MAX_KEY, Keys
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys
 
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 DAY_SECONDS = 86_400
@@ -44,13 +44,17 @@ class KeyType:
     per_second: Fraction | None = None  # keys per second, for dates, times and durations
 
 
-def key_type(type: pa.DataType) -> KeyType | None:
-    """Return how ``type`` becomes a key, or None if it has no order an int64 can hold."""
+def key_type(type: pa.DataType, narrow: bool = False) -> KeyType | None:
+    """Return how ``type`` becomes a key, or None if it has no order an int64 can hold.
+
+    ``narrow`` tells that one side of the comparison has at most 18 digits; then the other may have
+    more: what exceeds an int64 becomes the first or last key, which no value of the narrow side has.
+    """
     if pa.types.is_floating(type):
         return KeyType(type, floating=True)
     if pa.types.is_boolean(type) or (pa.types.is_integer(type) and not pa.types.is_uint64(type)):
         return KeyType(type)
-    if pa.types.is_decimal(type) and type.precision <= MAX_DECIMAL_DIGITS:
+    if pa.types.is_decimal(type) and (narrow or type.precision <= MAX_DECIMAL_DIGITS):
         return KeyType(type, per_unit=Fraction(10) ** type.scale)
     if pa.types.is_date(type):
         return KeyType(type, per_second=Fraction(1, DAY_SECONDS))
@@ -92,11 +96,25 @@ def encode_doubles(values: NDArray[np.float64]) -> Keys:
 
 
 def unscaled(array: pa.Array) -> Keys:
-    """Return the unscaled integers of decimals with at most 18 digits."""
+    """Return the unscaled integers of decimals, held to int64."""
     array = array.cast(pa.decimal128(38, array.type.scale))
     if array.null_count:
         array = pc.fill_null(array, 0)
-    words = np.frombuffer(
-        array.buffers()[1], np.int64
-    )  # little-endian 128-bit: low word, high word
-    return words[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()
+    words = np.frombuffer(array.buffers()[1], np.int64)  # little-endian: low word, high word
+    words = words[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = words[::2], words[1::2]
+    return np.where(high == low >> 63, low, np.where(high < 0, MIN_KEY, MAX_KEY))
+
+
+def digits(type: pa.DataType, scale: int) -> int | None:
+    """Return how many digits a number of this type has at most, written with ``scale`` decimals.
+
+    >>> digits(pa.int32(), 2), digits(pa.decimal128(10, 2), 4), digits(pa.float64(), 2)
+    (12, 12, None)
+    """
+    if pa.types.is_decimal(type):
+        return int(type.precision - type.scale + scale)
+    if pa.types.is_integer(type):
+        largest = 1 << (type.bit_width - (not pa.types.is_unsigned_integer(type)))
+        return len(str(largest)) + scale
+    return None
