@@ -38,6 +38,8 @@ MOMENTS = [
     None,
 ]
 
+SUM = "l.i > 0 and r.b > 0 and l.i + r.b < 20"
+
 TABLES = {
     "double": (
         table(x=pa.array(DOUBLES, pa.float64())),
@@ -113,7 +115,7 @@ TABLES = {
             "l.i % 3 = r.i % 3 and l.i < r.b",
             "l.i = r.i or l.i between r.i + 5 and r.i + 7",
             "l.i = r.b or l.s = r.s",
-            "l.i > 0 and r.b > 0 and l.i + r.b < 20",
+            SUM,
             "coalesce(l.s, 'none') = coalesce(r.s, 'none') and l.i <= r.i",
             "l.i between r.i - 1e0 and r.i + 1e0",
         ],
@@ -149,7 +151,7 @@ TABLES = {
 
 
 # No index helps here: the parts are residuals, and only a scan takes them.
-KEYLESS = {"abs(l.x - r.x) <= cast(0.1 as float)", "l.i = r.b or l.s = r.s"}
+KEYLESS = {"abs(l.x - r.x) <= cast(0.1 as float)", "l.i = r.b or l.s = r.s", SUM}
 
 
 def spark_answers(spark: Any, data: pa.Table, conditions: list[str]) -> list[set[tuple[int, int]]]:

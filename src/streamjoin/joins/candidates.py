@@ -27,9 +27,9 @@ Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwi
 
 @dataclass(frozen=True)
 class Check:
-    """A stored key must lie in one of the ranges of the probe."""
+    """A stored key, or where there is none the row id, must lie in one of the probe's ranges."""
 
-    stored: Keys
+    stored: Keys | None
     ranges: list[Range]
 
 
@@ -52,6 +52,17 @@ def keep_inside(probes: RowIds, rows: RowIds, stored: Keys, lower: Keys, upper: 
     for i in range(probes.size):
         key = stored[rows[i]]
         inside = (key >= lower[probes[i]]) & (key <= upper[probes[i]])
+        probes[kept], rows[kept] = probes[i], rows[i]
+        kept += inside
+    return kept
+
+
+@kernel
+def keep_rows(probes: RowIds, rows: RowIds, lower: Keys, upper: Keys) -> int:
+    """Move the pairs whose row id lies in the probe's range to the front; return how many."""
+    kept = 0
+    for i in range(probes.size):
+        inside = (rows[i] >= lower[probes[i]]) & (rows[i] <= upper[probes[i]])
         probes[kept], rows[kept] = probes[i], rows[i]
         kept += inside
     return kept
@@ -84,8 +95,15 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
     if subwindow.ordinals is not None and batch.visible is not None:
         ordinals, (lower, upper) = subwindow.ordinals.values, batch.visible
         if lower.max() > ordinals[0] or upper.min() < ordinals[-1]:
-            checks.append(Check(ordinals, [batch.visible]))
+            checks.append(Check(None, [visible_rows(ordinals, lower, upper)]))
     return checks
+
+
+def visible_rows(ordinals: Keys, lower: Keys, upper: Keys) -> Range:
+    """Turn ranges of ordinals into ranges of row ids, which ascend together."""
+    if ordinals[-1] - ordinals[0] == ordinals.size - 1:  # no row was left out
+        return lower - ordinals[0], upper - ordinals[0]
+    return ordinals.searchsorted(lower), ordinals.searchsorted(upper, "right") - 1
 
 
 def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
@@ -110,8 +128,12 @@ def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
     """Keep the pairs that pass one check."""
     if len(check.ranges) == 1:
         lower, upper = check.ranges[0]
-        kept = keep_inside(probes, rows, check.stored, lower, upper)
+        if check.stored is None:
+            kept = keep_rows(probes, rows, lower, upper)
+        else:
+            kept = keep_inside(probes, rows, check.stored, lower, upper)
         return probes[:kept], rows[:kept]
+    assert check.stored is not None
     keep = np.zeros(probes.size, np.bool_)
     for lower, upper in check.ranges:
         mark_inside(probes, rows, check.stored, lower, upper, keep)

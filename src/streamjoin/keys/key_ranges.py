@@ -34,6 +34,7 @@ DIFFERENCE, SHIFT_PROBE, SHIFT_STORED = 0, 1, 2  # which side the constant was w
 NEGATIVE_INFINITY = -0x7FF0000000000001  # keys of the special doubles
 POSITIVE_INFINITY = 0x7FF0000000000000
 NAN = 0x7FF8000000000000
+LONGEST_STEP = 1 << 61  # of a search over keys: two more would leave int64
 
 
 @kernel
@@ -131,8 +132,8 @@ def first_within(
             probe, decode_double(low), bound, form, single, strict
         ):
             high = low
-            low -= step
-            step *= 2
+            low = max(low, NEGATIVE_INFINITY - 1 + step) - step
+            step = min(2 * step, LONGEST_STEP)
         low = max(low, NEGATIVE_INFINITY - 1)
     else:
         low, high = guess, guess + 1  # low is not within; look for a high that is
@@ -140,8 +141,8 @@ def first_within(
             probe, decode_double(high), bound, form, single, strict
         ):
             low = high
-            high += step
-            step *= 2
+            high = min(high, last + 1 - step) + step
+            step = min(2 * step, LONGEST_STEP)
         high = min(high, last + 1)
     while high - low > 1:
         middle = low + (high - low) // 2

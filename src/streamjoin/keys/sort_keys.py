@@ -48,7 +48,7 @@ def key_type(type: pa.DataType, narrow: bool = False) -> KeyType | None:
     """Return how ``type`` becomes a key, or None if it has no order an int64 can hold.
 
     ``narrow`` tells that one side of the comparison has at most 18 digits; then the other may have
-    more: what exceeds an int64 becomes the first or last key, which no value of the narrow side has.
+    more: what exceeds an int64 gets the first or last key, which no value of the narrow side has.
     """
     if pa.types.is_floating(type):
         return KeyType(type, floating=True)
