@@ -8,7 +8,9 @@ STAMP  := $(VENV)/.installed
 PIP    := pip==26.3
 SUITE  ?= engine
 ARGS   ?=
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+WORKERS ?= 2
+# By file, so that the Spark session of a test file starts in one worker only.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast lint bench clean java

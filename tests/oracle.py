@@ -48,11 +48,11 @@ def join_by_count(
             arriving.sort(key=lambda arrival: arrival[0][order])  # stable: left stays first
         for row, is_right in arriving:
             if is_right:
-                pairs.update((one["id"], row["id"]) for one in lefts[-left_size:] if predicate(one, row))
+                met = [one for one in lefts[-left_size:] if predicate(one, row)]
+                pairs.update((one["id"], row["id"]) for one in met)
                 rights.append(row)
             else:
-                pairs.update(
-                    (row["id"], other["id"]) for other in rights[-right_size:] if predicate(row, other)
-                )
+                met = [other for other in rights[-right_size:] if predicate(row, other)]
+                pairs.update((row["id"], other["id"]) for other in met)
                 lefts.append(row)
     return pairs

@@ -241,5 +241,5 @@ def join_tables(
     if isinstance(window, CountWindow):
         joined = engine.push(batches)
     else:
-        joined = join_batches(engine, batches)
+        joined = [rows for part in join_batches(engine, batches) for rows in part.rows]
     return pa.Table.from_batches(joined, schema=engine.schema)

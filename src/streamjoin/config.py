@@ -102,7 +102,7 @@ class JoinConfig:
         for side, name in zip(SIDES, self.order or (), strict=False):
             check_order(schemas[side], name, side)
         symmetric = None
-        if is_self:
+        if is_self and len(set(self.order or ("",))) == 1:  # two orders need two chains
             balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
             symmetric = balanced and is_symmetric(condition)
         algorithm = advise(self.algorithm, plan.has_key).algorithm

@@ -33,6 +33,9 @@ from streamjoin.windows import CountWindow, TimeWindow, Window
 
 FORMAT = 1
 KEY = b"streamjoin"
+NO_SNAPSHOT = (
+    "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
+)
 State = tuple[JoinConfig, dict[Side, pa.Schema], list[Step], Engine | None]
 Files = dict[str, bytes]
 
@@ -54,6 +57,7 @@ def save(
         "config": asdict(config) | {"window": write_window(config.window)},
         "waiting": steps,
         "engine": None if engine is None else save_engine(engine, files),
+        "files": len(files),  # tells whether all of them are there
     }
     table = pa.table({"name": list(files), "data": pa.array(files.values(), pa.large_binary())})
     return write(table.replace_schema_metadata({KEY: json.dumps(header)}))
@@ -61,14 +65,16 @@ def save(
 
 def load(data: bytes) -> State:
     """Read what ``save`` wrote."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise SnapshotError(f"a snapshot is bytes, and this is a {type(data).__name__}: {data!r}")
     try:
         table = read(data)
         header = json.loads(table.schema.metadata[KEY])
-    except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
-        raise SnapshotError(
-            f"these {len(data)} bytes are no snapshot of a StreamJoin, or not all of one; pass "
-            "what snapshot() returned"
-        ) from error
+        is_whole = table.num_rows == header["files"]
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
+        raise SnapshotError(NO_SNAPSHOT.format(len(data))) from error
+    if not is_whole:
+        raise SnapshotError(NO_SNAPSHOT.format(len(data)))
     if header["format"] != FORMAT:
         raise SnapshotError(
             f"the snapshot has format {header['format']}, and this version of streamjoin reads "

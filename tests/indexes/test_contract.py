@@ -1,6 +1,7 @@
 """The contract of `indexes/protocol.py`, held against every index there is."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from streamjoin.indexes.scan import Scan
 from streamjoin.joins.engine import INDEXES
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 
-MAKERS = {name: kind for name, kind in INDEXES.items()} | {
+MAKERS = dict(INDEXES) | {
     "bi_sort, buffer of 1": lambda capacity=1: BISort(capacity, buffer_capacity=1),
     "bi_sort, buffer of 5": lambda capacity=1: BISort(capacity, buffer_capacity=5),
     "bi_sort, buffer of 64": lambda capacity=1: BISort(capacity, buffer_capacity=64),
@@ -23,9 +24,7 @@ every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys()
 every_index = pytest.mark.parametrize("kind", INDEXES.values(), ids=INDEXES.keys())
 
 SMALL = st.integers(-3, 3)
-EXTREME = st.sampled_from(
-    [MIN_KEY, MIN_KEY + 1, -(2**40), -1, 0, 1, 2**40, MAX_KEY - 1, MAX_KEY]
-)
+EXTREME = st.sampled_from([MIN_KEY, MIN_KEY + 1, -(2**40), -1, 0, 1, 2**40, MAX_KEY - 1, MAX_KEY])
 KEYS = st.one_of(SMALL, EXTREME)
 BATCHES = st.lists(st.lists(KEYS, max_size=40), max_size=6)
 RANGES = st.lists(st.tuples(KEYS, KEYS), max_size=12)
@@ -81,10 +80,10 @@ def test_finds_each_tuple_in_range_exactly_once(make, batches, ranges):
 
 @every_maker
 @settings(max_examples=40)
-@given(keys=st.lists(KEYS, max_size=80), cuts=st.lists(st.integers(0, 80), max_size=5), ranges=RANGES)
+@given(st.lists(KEYS, max_size=80), st.lists(st.integers(0, 80), max_size=5), RANGES)
 def test_any_cut_into_inserts_gives_the_same_matches(make, keys, cuts, ranges):
     keys, edges = sorted(keys), sorted([0, *cuts, 80])
-    batches = [keys[first:last] for first, last in zip(edges, edges[1:], strict=False)]
+    batches = [keys[first:last] for first, last in pairwise(edges)]
     index = make()
     stored = []
     for batch in batches:
@@ -173,9 +172,7 @@ def test_sizes_around_the_edges_of_blocks_and_levels(make, size):
     got = found(index, list(zip(lower, upper, strict=True)))
     starts, ends = np.searchsorted(keys, lower), np.searchsorted(keys, upper, side="right")
     assert got == Counter(
-        (probe, row)
-        for probe in range(lower.size)
-        for row in range(starts[probe], ends[probe])
+        (probe, row) for probe in range(lower.size) for row in range(starts[probe], ends[probe])
     )
 
 

@@ -32,6 +32,7 @@ MOMENTS = [
     datetime(2024, 2, 29, 12), datetime(2262, 4, 11),
 ]  # fmt: skip
 NANO_MOMENTS = MOMENTS[1:]
+DAYS = [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)]
 
 # Each type with strictly ascending values.
 ASCENDING = {
@@ -49,8 +50,8 @@ ASCENDING = {
                 ("-9999999999999999.99", "-1.00", "-0.01", "0", "0.01", "9999999999999999.99")]),
     "decimal256": (pa.decimal256(18, 2), [Decimal("-1.00"), Decimal("0.00"), Decimal("1.00")]),
     "decimal, no digits behind": (pa.decimal128(5, 0), [Decimal(-99999), Decimal(0), Decimal(1)]),
-    "date32": (pa.date32(), [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)]),
-    "date64": (pa.date64(), [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(9999, 12, 31)]),
+    "date32": (pa.date32(), DAYS),
+    "date64": (pa.date64(), DAYS),
     "timestamp s": (pa.timestamp("s"), MOMENTS),
     "timestamp ms": (pa.timestamp("ms"), MOMENTS),
     "timestamp us": (pa.timestamp("us"), MOMENTS),

@@ -7,7 +7,7 @@ of bounded size::
 
     starts [0 2 2]   ends [2 2 5]   row_ids [7 4 9 1 0]
     candidates   0 1 2 3 4         numbered through
-    probes       0 0 2 2 2         pairs(0, 5)
+    probes       0 0 2 2 2         pairs()
     rows         7 4 9 1 0
 """
 
@@ -35,9 +35,9 @@ def sum_lengths(starts: Positions, ends: Positions) -> Positions:
 
 @kernel
 def expand(
-    starts: Positions, totals: Positions, row_ids: RowIds, first: int, last: int
+    starts: Positions, totals: Positions, row_ids: RowIds, names: RowIds, first: int, last: int
 ) -> tuple[RowIds, RowIds]:
-    """Write out the candidates numbered ``first`` to ``last``, as (probe, row) pairs.
+    """Write out the candidates numbered ``first`` to ``last``, as (name of probe, row) pairs.
 
     Most ranges are short and of unpredictable length, so each begins with ``AT_ONCE`` writes
     without a branch; what they write too much, the next range overwrites.
@@ -49,13 +49,14 @@ def expand(
     while slot < size:
         position = starts[probe] + (first + slot - totals[probe])
         length = min(totals[probe + 1] - first, size) - slot
+        name = names[probe]
         if position + AT_ONCE <= row_ids.size:
             for i in range(AT_ONCE):
-                probes[slot + i] = probe
+                probes[slot + i] = name
                 rows[slot + i] = row_ids[position + i]
         if length > AT_ONCE or position + AT_ONCE > row_ids.size:
             for i in range(length):
-                probes[slot + i] = probe
+                probes[slot + i] = name
                 rows[slot + i] = row_ids[position + i]
         slot += length
         probe += 1
@@ -78,13 +79,15 @@ class Matches:
         """Count the candidate pairs."""
         return int(self.totals[-1])
 
-    def pairs(self, first: int = 0, last: int | None = None) -> tuple[RowIds, RowIds]:
-        """Return the candidates ``first`` to ``last`` as two arrays: probe numbers, row ids."""
-        return expand(
-            self.starts, self.totals, self.row_ids, first, len(self) if last is None else last
-        )
-
-    def blocks(self, size: int) -> Iterator[tuple[RowIds, RowIds]]:
-        """Yield all pairs in blocks of at most ``size``."""
+    def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
+        """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
+        if names is None:
+            names = np.arange(self.starts.size, dtype=np.int32)
         for first in range(0, len(self), size):
-            yield self.pairs(first, min(first + size, len(self)))
+            last = min(first + size, len(self))
+            yield expand(self.starts, self.totals, self.row_ids, names, first, last)
+
+    def pairs(self) -> tuple[RowIds, RowIds]:
+        """Return all pairs at once: the number of the probe, the row id."""
+        empty = np.empty(0, np.int32)
+        return next(self.blocks(max(len(self), 1)), (empty, empty))

@@ -20,6 +20,7 @@ from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER
+from streamjoin.keys.sort_keys import numpy_of
 
 BLOCK = 1 << 18  # candidate pairs at a time
 Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
@@ -114,11 +115,10 @@ def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
 
 def surviving(found: Found) -> Iterator[Pairs]:
     """Yield the matching pairs among an index's candidates, a block at a time."""
-    for probes, rows in found.matches.blocks(BLOCK):
-        pairs = (found.order[probes], rows)
+    for pairs in found.matches.blocks(BLOCK, found.order):
         for check in found.checks:
             pairs = apply(check, *pairs)
-        if found.batch.plan.residuals and pairs[0].size:
+        if found.batch.plan.has_residuals and pairs[0].size:
             pairs = apply_residuals(found.batch, found.subwindow, *pairs)
         if pairs[0].size:
             yield pairs
@@ -147,11 +147,10 @@ def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows:
     probing = batch.rows.select(plan.residual_columns[side]).take(pa.array(probes))
     stored = subwindow.rows.take(rows, plan.residual_columns[other])
     sides = {side: probing, other: stored}
-    keep = None
+    keep = np.ones(probes.size, np.bool_)
+    for left, right in plan.compared:
+        keep &= numpy_of(pc.equal(sides["left"][left], sides["right"][right]), False)
     for residual in plan.residuals:
         passed = evaluate(residual, left=sides["left"], right=sides["right"])
-        passed = pc.fill_null(passed.cast(pa.bool_()), False)
-        keep = passed if keep is None else pc.and_(keep, passed)
-    assert keep is not None
-    mask = keep.to_numpy(zero_copy_only=False)
-    return probes[mask], rows[mask]
+        keep &= numpy_of(passed.cast(pa.bool_()), False)
+    return (probes, rows) if keep.all() else (probes[keep], rows[keep])

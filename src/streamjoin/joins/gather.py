@@ -38,7 +38,7 @@ def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa
 
 def count(found: Found, schema: pa.Schema) -> Delivery:
     """Count the matches; where no check is left, without looking at a single pair."""
-    if not found.checks and not found.batch.plan.residuals:
+    if not found.checks and not found.batch.plan.has_residuals:
         matches = len(found.matches)
     else:
         matches = sum(probes.size for probes, _ in surviving(found))

@@ -72,6 +72,7 @@ class JoinPlan:
     time_part: int | None  # the place of the time window among ``ranges``
     filters: dict[Side, tuple[exp.Expression, ...]]  # conditions on one side's rows alone
     residuals: tuple[exp.Expression, ...]  # conditions on pairs that no key can tell
+    compared: tuple[tuple[str, str], ...] = ()  # columns whose hashes are equal: are the values?
     residual_columns: dict[Side, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -89,6 +90,11 @@ class JoinPlan:
             and not self.filters["left"]
             and not self.filters["right"]
         )
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether pairs need a look at their columns."""
+        return bool(self.residuals or self.compared)
 
     @property
     def has_key(self) -> bool:
@@ -190,7 +196,10 @@ def bind(
         time_part = len(ranges)
         ranges.append(bind_time(window, time, schemas))
     filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
-    residuals = [tree for part in equalities if (tree := part.residual) is not None]
+    compared = [part.columns for part in equalities if part.columns is not None]
+    residuals = [
+        tree for part in equalities if part.columns is None and (tree := part.residual) is not None
+    ]
     for text in texts:
         tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
         check_boolean(tree, text, schemas)
@@ -202,6 +211,7 @@ def bind(
         else:
             residuals.append(tree)
     needed = [pair for tree in residuals for pair in columns(tree)]
+    needed += [pair for names in compared for pair in zip("lr", names, strict=True)]
     return JoinPlan(
         schemas,
         equalities,
@@ -209,6 +219,7 @@ def bind(
         time_part,
         {side: tuple(trees) for side, trees in filters.items()},
         tuple(residuals),
+        tuple(compared),
         {
             "left": tuple(sorted({name for side, name in needed if side == "l"})),
             "right": tuple(sorted({name for side, name in needed if side == "r"})),

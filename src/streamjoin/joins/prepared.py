@@ -47,7 +47,6 @@ class Prepared:
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
     _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
-    _ranges: dict[Layout, list[Range]] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -91,14 +90,12 @@ class Prepared:
         """Take over the order of a batch with the same keys, so that it is sorted once."""
         self._ordered = other._ordered
 
-    def ranges(self, layout: Layout) -> list[Range]:
-        """Return the ranges to probe indexes of this layout with, in the layout's order."""
-        if layout not in self._ranges:
-            ordered = self.ordered(layout)
-            self._ranges[layout] = self.plan.index_ranges(
-                layout, self.side, ordered.keys, self.keys, ordered.order
-            )
-        return self._ranges[layout]
+    def ranges(self, layout: Layout, rows: slice) -> list[Range]:
+        """Return the ranges to probe indexes of this layout with, for rows in its order."""
+        ordered = self.ordered(layout)
+        return self.plan.index_ranges(
+            layout, self.side, ordered.keys[rows], self.keys, ordered.order[rows]
+        )
 
     def part_ranges(self, part: int) -> list[Range]:
         """Return the ranges that one range part allows each row, in the batch's own order."""

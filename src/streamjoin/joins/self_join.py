@@ -16,7 +16,7 @@ from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
-from streamjoin.joins.sliding import SlidingJoin
+from streamjoin.joins.sliding import Probe, SlidingJoin
 from streamjoin.keys.operands import Side
 
 T = TypeVar("T")
@@ -40,17 +40,17 @@ class SelfJoin(SlidingJoin[T]):
         self, left: Prepared | None, right: Prepared | None, interleaved: bool = False
     ) -> list[T]:
         """Join one batch, given in both roles, with the rows so far and with itself."""
-        assert left is not None
-        assert right is not None
-        if not len(left):
+        if left is None or right is None or not len(left):
             return []
         right.share_order(left)
         chain = self.chains["left"]
-        delivered = self.probe(left, chain, mirrored=self.symmetric)
+        self.sort([left])
+        probes = [Probe(left, chain, mirrored=self.symmetric)]
         if not self.symmetric:
-            delivered += self.probe(right, chain)
-        delivered += self.probe(right, [self._alone(left)])
+            probes.append(Probe(right, chain))
+        probes.append(Probe(right, [self.alone(left)]))
         if interleaved:
-            delivered += self.probe(left, [self._alone(right)])
-        self._insert([left])
+            probes.append(Probe(left, [self.alone(right)]))
+        delivered = self.probe(probes)
+        self.insert([left])
         return delivered

@@ -1,7 +1,7 @@
 """The sliding-window join: every row meets the rows of the other stream that its window shows it.
 
 One step takes a batch of either stream or of both, in PanJoin's order (III-A): the batches come
-prepared and sorted, probe the other stream's chain, then are inserted into their own. A pair is
+prepared, are sorted, probe the other stream's chain, and are inserted into their own. A pair is
 found once, by the row that comes later; where a step has both batches, right probes left too::
 
     step(left=L, right=R)     L -> right chain     R -> left chain     R -> L     insert L, R
@@ -13,22 +13,45 @@ in all subwindows, and kernels run without the GIL (III-G3). What a thread does 
 up to the caller's ``deliver``: gather columns, count them, or leave them as ranges.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
 from time import perf_counter
 from typing import Generic, TypeVar
 
 from streamjoin.joins.candidates import Check, Found, checks_of
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.plan import JoinPlan
+from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
+from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
 
 T = TypeVar("T")
 S = TypeVar("S")
 R = TypeVar("R")
-SLICE = 2048  # fewer probes than this are not worth a second thread
+SLICE = 8192  # probes for a thread; with fewer, the threads mostly wait for the GIL
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A batch that looks for its matches in some subwindows of the other stream."""
+
+    batch: Prepared
+    subwindows: Iterable[Subwindow]
+    mirrored: bool = False  # self-joins: each match (a, b) stands for (b, a) too
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of a probe, small enough for one thread: rows ``first`` to ``last`` in key order."""
+
+    batch: Prepared
+    targets: list[tuple[Subwindow, list[Check]]]
+    mirrored: bool
+    first: int
+    last: int
 
 
 class SlidingJoin(Generic[T]):
@@ -53,79 +76,78 @@ class SlidingJoin(Generic[T]):
         ``interleaved`` tells that some rows of ``right`` arrived before some of ``left``.
         """
         batches = [batch for batch in (left, right) if batch is not None and len(batch)]
-        self._sort(batches)
-        delivered: list[T] = []
-        for batch in batches:
-            delivered += self.probe(batch, self.chains[OTHER[batch.side]])
+        self.sort(batches)
+        probes = [Probe(batch, self.chains[OTHER[batch.side]]) for batch in batches]
         if len(batches) == 2:
-            delivered += self.probe(batches[1], [self._alone(batches[0])])
+            probes.append(Probe(batches[1], [self.alone(batches[0])]))
             if interleaved:
-                delivered += self.probe(batches[0], [self._alone(batches[1])])
-        self._insert(batches)
+                probes.append(Probe(batches[0], [self.alone(batches[1])]))
+        delivered = self.probe(probes)
+        self.insert(batches)
         return delivered
+
+    def sort(self, batches: Sequence[Prepared]) -> None:
+        """Sort each batch by the layout of the chain that it is going to probe."""
+        begin = perf_counter()
+        self._map(lambda batch: batch.ordered(self.chains[OTHER[batch.side]].layout), batches)
+        self.seconds["sort"] += perf_counter() - begin
+
+    def alone(self, batch: Prepared) -> Subwindow:
+        """Return a subwindow of just one batch."""
+        subwindow = self.chains[batch.side].create(len(batch))
+        subwindow.insert(batch)
+        return subwindow
+
+    def probe(self, probes: Sequence[Probe]) -> list[T]:
+        """Find the matches of all probes, and deliver them, in the order of the probes."""
+        begin = perf_counter()
+        slices = [part for probe in probes for part in self._cut(probe)]
+        parts = self._map(lambda part: list(self._search(part)), slices)
+        self.seconds["probe"] += perf_counter() - begin
+        return [item for part in parts for item in part]
+
+    def insert(self, batches: Sequence[Prepared]) -> None:
+        """Store each batch in its chain."""
+        begin = perf_counter()
+        self._map(lambda batch: self.chains[batch.side].insert(batch), batches)
+        self.seconds["insert"] += perf_counter() - begin
+
+    def _cut(self, probe: Probe) -> list[Slice]:
+        """Cut a probe into slices, after what they share has been computed."""
+        batch, targets = probe.batch, []
+        for subwindow in probe.subwindows:
+            if meets(batch, subwindow):
+                batch.ordered(subwindow.layout)
+                targets.append((subwindow, checks_of(batch, subwindow)))
+        if not targets:
+            return []
+        count = min(self.threads, max(len(batch) // SLICE, 1))
+        cuts = [len(batch) * number // count for number in range(count + 1)]
+        return [
+            Slice(batch, targets, probe.mirrored, first, last) for first, last in pairwise(cuts)
+        ]
+
+    def _search(self, part: Slice) -> Iterator[T]:
+        batch, rows = part.batch, slice(part.first, part.last)
+        ranges: dict[Layout, list[Range]] = {}
+        for subwindow, checks in part.targets:
+            layout = subwindow.layout
+            order = batch.ordered(layout).order[rows]
+            if layout not in ranges:
+                ranges[layout] = batch.ranges(layout, rows)
+            for lower, upper in ranges[layout]:
+                for index in subwindow.indexes:
+                    for matches in index.probe(lower, upper):
+                        if len(matches):
+                            yield self.deliver(
+                                Found(batch, subwindow, matches, order, checks, part.mirrored)
+                            )
 
     def _map(self, function: Callable[[S], R], items: Sequence[S]) -> list[R]:
         """Apply a function to all items, side by side if there are threads for it."""
         if self.pool is None or len(items) < 2:
             return [function(item) for item in items]
         return list(self.pool.map(function, items))
-
-    def _sort(self, batches: list[Prepared]) -> None:
-        begin = perf_counter()
-        self._map(lambda batch: batch.ranges(self.chains[OTHER[batch.side]].layout), batches)
-        self.seconds["sort"] += perf_counter() - begin
-
-    def _insert(self, batches: list[Prepared]) -> None:
-        begin = perf_counter()
-        self._map(lambda batch: self.chains[batch.side].insert(batch), batches)
-        self.seconds["insert"] += perf_counter() - begin
-
-    def _alone(self, batch: Prepared) -> Subwindow:
-        """Return a subwindow of just one batch."""
-        chain = self.chains[batch.side]
-        subwindow = chain.create(len(batch))
-        subwindow.insert(batch)
-        return subwindow
-
-    def probe(
-        self, batch: Prepared, subwindows: Iterable[Subwindow], mirrored: bool = False
-    ) -> list[T]:
-        """Find a batch's matches in some subwindows of the other stream, and deliver them."""
-        begin = perf_counter()
-        targets = [held for held in subwindows if meets(batch, held)]
-        for subwindow in targets:
-            batch.ranges(subwindow.layout)
-        sorted_at = perf_counter()
-        self.seconds["sort"] += sorted_at - begin
-        checked = [(subwindow, checks_of(batch, subwindow)) for subwindow in targets]
-        workers = min(self.threads, max(len(batch) // SLICE, 1))
-        cuts = [len(batch) * worker // workers for worker in range(workers + 1)]
-
-        def work(worker: int) -> list[T]:
-            return self._probe_slice(batch, checked, cuts[worker], cuts[worker + 1], mirrored)
-
-        parts = self._map(work, range(workers))
-        self.seconds["probe"] += perf_counter() - sorted_at
-        return [item for part in parts for item in part]
-
-    def _probe_slice(
-        self,
-        batch: Prepared,
-        targets: list[tuple[Subwindow, list[Check]]],
-        first: int,
-        last: int,
-        mirrored: bool,
-    ) -> list[T]:
-        delivered = []
-        for subwindow, checks in targets:
-            order = batch.ordered(subwindow.layout).order[first:last]
-            for lower, upper in batch.ranges(subwindow.layout):
-                for index in subwindow.indexes:
-                    for matches in index.probe(lower[first:last], upper[first:last]):
-                        if len(matches):
-                            found = Found(batch, subwindow, matches, order, checks, mirrored)
-                            delivered.append(self.deliver(found))
-        return delivered
 
 
 def meets(batch: Prepared, subwindow: Subwindow) -> bool:

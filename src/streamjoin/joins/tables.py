@@ -4,17 +4,17 @@ The same plan, kernels and candidate checks as for streams, in one step and with
 The two sorts, which take most of the time, run side by side.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pyarrow as pa
 
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.gather import Delivery
 from streamjoin.joins.plan import choose_layout
 from streamjoin.joins.prepared import prepare
+from streamjoin.joins.sliding import Probe
 from streamjoin.keys.operands import OTHER, Side
 
 
-def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Delivery]:
     """Join two batches without a window, or within a time window."""
     plan = engine.plan
     sides: list[Side] = ["left", "right"]
@@ -26,9 +26,8 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa
     chain = engine.chains[stored]
     samples = {side: batch.keys.sample() for side, batch in prepared.items()}
     chain.layout = choose_layout(plan, stored, samples)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda side: prepared[side].ordered(chain.layout), sides))
+    engine.chains[probing].layout = chain.layout
+    engine.join.sort(list(prepared.values()))
     subwindow = chain.create(len(prepared[stored]))
     subwindow.insert(prepared[stored])
-    delivered = engine.join.probe(prepared[probing], [subwindow])
-    return [batch for delivery in delivered for batch in delivery.rows]
+    return engine.join.probe([Probe(prepared[probing], [subwindow])])

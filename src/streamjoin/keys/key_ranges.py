@@ -217,9 +217,11 @@ def exact_range(keys: Keys, low: float, high: float) -> Range:
 
 
 def saturates(keys: Keys, end: float) -> bool:
-    """Tell whether key - end leaves int64 for any key."""
-    if isinf(end) or not keys.size:
+    """Tell whether the end, or key - end for any key, leaves int64."""
+    if isinf(end):
         return False
+    if not MIN_KEY <= end <= MAX_KEY or not keys.size:
+        return True
     return int(keys.min()) - end < MIN_KEY or int(keys.max()) - end > MAX_KEY
 
 

@@ -44,6 +44,7 @@ class Operands:
     expressions: dict[Side, exp.Expression]
     type: pa.DataType
     key_type: KeyType | None  # how values become sort keys; None if they do not
+    same_type: bool = False  # whether both sides have the same Arrow type to begin with
 
     @classmethod
     def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
@@ -61,7 +62,9 @@ class Operands:
                 f"{left} is {types['left']} and {right} is {types['right']}: these types do not "
                 f"compare; cast one of them, as in cast({left} as ...)"
             )
-        return cls(expressions, common, key_type(common, has_narrow_side(common, types.values())))
+        narrow = has_narrow_side(common, types.values())
+        same_type = types["left"] == types["right"]
+        return cls(expressions, common, key_type(common, narrow), same_type)
 
     def as_double(self) -> "Operands":
         """Return the same, compared as doubles."""

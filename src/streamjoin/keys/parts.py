@@ -66,6 +66,15 @@ class EqualityPart:
         return keys, valid
 
     @property
+    def columns(self) -> tuple[str, str] | None:
+        """The two columns, if comparing them byte by byte is all that equal hashes leave to do."""
+        sides = [self.operands.expressions[side] for side in ("left", "right")]
+        is_plain = all(isinstance(side, exp.Column) for side in sides) and self.operands.same_type
+        if self.exact or self.source.null_safe or not is_plain:
+            return None
+        return sides[0].name, sides[1].name
+
+    @property
     def residual(self) -> exp.Expression | None:
         """What to compare when the keys are equal; None if that is enough."""
         if self.exact:

@@ -1,0 +1,44 @@
+"""Equality joins of the intra-window study's real inputs, where they lie beside the checkout.
+
+The expected numbers of matches come with the data.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from streamjoin.config import JoinConfig
+from streamjoin.joins.gather import count
+from streamjoin.joins.tables import join_batches
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the study's data are not at hand")
+
+CASES = [
+    ("stock_cj_1000ms_1t", "stock_sb_1000ms_1t", ["key", "time"], "key", 15_598_112),
+    ("stock_cj_60s_1t", "stock_sb_60s_1t", ["key", "time"], "key", 786_396),
+    ("rovio_6s_1t", "rovio_6s_1t", ["user", "pack", "price", "time"], "user", 36_002_768),
+]
+
+
+def read(name: str, columns: list[str]) -> pa.RecordBatch:
+    with pa.input_stream(DATA / f"{name}.txt.gz", compression="gzip") as file:
+        table = pa.csv.read_csv(
+            file,
+            pa.csv.ReadOptions(column_names=columns),
+            pa.csv.ParseOptions(delimiter="|"),
+        )
+    return table.combine_chunks().to_batches()[0]
+
+
+@pytest.mark.parametrize(("left", "right", "columns", "key", "matches"), CASES)
+def test_match_counts(left: str, right: str, columns: list[str], key: str, matches: int) -> None:
+    batches = {"left": read(left, columns), "right": read(right, columns)}
+    config = JoinConfig.check(f"l.{key} = r.{key}", None, threads=2)
+    engine = config.make_engine(
+        {side: batch.schema for side, batch in batches.items()}, deliver=count
+    )
+    assert sum(delivery.matches for delivery in join_batches(engine, batches)) == matches
