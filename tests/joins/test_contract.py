@@ -508,6 +508,32 @@ def test_memory_of_a_following_watermark_is_bounded():
     assert max(sizes[5:]) <= 2 * sizes[5]
 
 
+def test_one_time_far_ahead_does_not_stop_expiry():
+    # BUG: the next subwindow starts at the outlier, so all that follows is late, goes into the
+    # side index of the subwindow that holds the outlier, and is kept for ever.
+    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
+    live = []
+    for first in range(0, 400, 10):
+        rows = [{**row, "t": row["t"] + first} for row in stream(10)]
+        if first == 20:
+            rows[3]["t"] = 10**9
+        push(join, rows, rows)
+        join.advance(first)
+        live.append(join.stats.live_left)
+    assert max(live) <= 100
+
+
+def test_late_rows_in_the_batch_that_begins_a_subwindow():
+    # BUG: they go into the new subwindow, whose newest time may then lie before its start, and
+    # the next start before this one; starts must ascend, since late rows are placed by them.
+    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
+    empty = table([])
+    for times in ([0, 10, 20, 31], [1, 8, 15, 20], [40]):
+        rows = [{**row, "t": time} for row, time in zip(stream(4), times, strict=False)]
+        join.push(table(rows), empty)
+        check(join)
+
+
 @pytest.mark.parametrize("wide", [1.1, 2.0**50 + 1, 1e300], ids=repr)
 def test_rounded_composite_ranges_find_a_pair_once(wide):
     # BUG found here: two ranges of one part met in one rounded key, and the pair came out twice.

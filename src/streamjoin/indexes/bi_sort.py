@@ -10,13 +10,14 @@ array directly::
 
 With batches of m tuples a larger buffer costs less: merging into a buffer of b takes O(b) a batch,
 merging it into n takes O(n) every b / m batches, so the best b is the square root of n m. The
-buffer grows to that where it is more than ``buffer_capacity``.
+buffer grows to that where it is more than ``buffer_capacity``. But a buffer also costs every probe a
+second search, as much as merging some 16 tuples: a main array of up to 16 m takes batches directly.
 
 A probe yields one (start, end) range a run. Its cost does not depend on how many tuples match.
 
 Invariants, asserted by ``check``:
     1. Both runs are sorted runs (`SortedRun`: ascending, padded, indexed).
-    2. After ``insert`` of m tuples the buffer holds fewer than max(``buffer_capacity``, sqrt(n m)).
+    2. After ``insert`` of m tuples the buffer holds fewer than ``limit(m)``.
 Costs for n tuples and a buffer of b: ``insert`` merges a batch into the buffer, O(b), and once in b
 tuples the buffer into the main array, O(n); ``probe`` takes O(log n + log b) a range.
 
@@ -37,6 +38,7 @@ from streamjoin.indexes.sorted_run import SortedRun
 from streamjoin.kernels import Keys, RowIds
 
 BUFFER_CAPACITY = 1024
+DIRECT = 16  # merging this many tuples costs about what a search costs
 
 
 class BISort:
@@ -57,13 +59,19 @@ class BISort:
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
         """Add an ascending batch. Matches of earlier probes no longer hold."""
-        limit = max(self.buffer_capacity, isqrt(self.main.size * keys.size))
-        if keys.size >= limit:
+        limit = self.limit(keys.size)
+        if keys.size >= limit and not self.buffer.size:
             self.main.merge(keys, row_ids)
             return
         self.buffer.merge(keys, row_ids)
         if self.buffer.size >= limit:
             self.merge()
+
+    def limit(self, batch: int) -> int:
+        """How many tuples the buffer may hold after a batch of this size: see above."""
+        if batch >= self.buffer_capacity and self.main.size <= DIRECT * batch:
+            return batch
+        return max(self.buffer_capacity, isqrt(self.main.size * batch))
 
     def merge(self) -> None:
         """Merge the buffer into the main array. O(n)."""
