@@ -6,13 +6,13 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin import snapshots
-from streamjoin.batches import as_batch, check_unique, describe_change
+from streamjoin.batches import as_batch, check_unique, describe_change, owned
 from streamjoin.config import ColumnPair, JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.engine import Engine, Step
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.tables import join_batches
-from streamjoin.joins.times import ticks, to_key
+from streamjoin.joins.times import check_watermark, ticks, time_type, to_key
 from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
@@ -96,11 +96,14 @@ class StreamJoin:
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.
         """
-        given: dict[Side, Any] = {"left": left, "right": right}
-        batches = {side: as_batch(data) for side, data in given.items() if data is not None}
+        is_self = left is right and left is not None
+        batches: dict[Side, pa.RecordBatch] = {}
+        if left is not None:
+            batches["left"] = as_batch(left)
+        if right is not None:  # a reader can be read only once
+            batches["right"] = batches["left"] if is_self else as_batch(right)
         for side, batch in batches.items():
             self._check_schema(side, batch.schema)
-        is_self = left is right and left is not None
         if self._engine is None:
             return self._push_first(batches, is_self)
         if self._engine.is_self_join and batches and not is_self:
@@ -125,20 +128,33 @@ class StreamJoin:
     def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> pa.Table:
         """Hold batches back until both schemas are known, then go through them all."""
         schemas = self._schemas | {side: batch.schema for side, batch in batches.items()}
-        waiting = [*self._waiting, *([Step(batches)] if batches else [])]
         if len(schemas) < 2:
-            self._schemas, self._waiting = schemas, waiting
+            self._schemas = schemas
+            if batches:
+                copies = {side: owned(batch) for side, batch in batches.items()}
+                self._waiting.append(Step(copies))
             schema = next(iter(schemas.values())) if schemas else pa.schema([])
             return schema.empty_table()
-        engine = self._config.make_engine(schemas, is_self=is_self and len(waiting) == 1)
+        begins = not any(step.batches for step in self._waiting)
+        engine = self._config.make_engine(schemas, is_self=is_self and begins)
         joined = []
-        for step in waiting:
-            joined += engine.push(step.batches)
-            if step.watermark is not None:
-                engine.advance(to_key(step.watermark, engine.plan))
-            self._follow(engine)
+        for step in self._waiting:
+            try:
+                joined += self._replay(engine, step)
+            except StreamJoinError as error:
+                self._waiting.remove(step)
+                error.add_note("this is about rows pushed earlier, which are dropped; push again")
+                raise
+        joined += self._replay(engine, Step(batches))
         self._schemas, self._waiting, self._engine = schemas, [], engine
         return pa.Table.from_batches(joined, schema=engine.schema)
+
+    def _replay(self, engine: Engine, step: Step) -> list[pa.RecordBatch]:
+        joined = engine.push(step.batches)
+        if step.watermark is not None:
+            engine.advance(to_key(step.watermark, time_type(engine.plan)))
+        self._follow(engine)
+        return joined
 
     def _follow(self, engine: Engine) -> None:
         if self._config.delay_us is not None:
@@ -156,9 +172,14 @@ class StreamJoin:
                 "when newer ones come"
             )
         if self._engine is None:
+            watermark = check_watermark(watermark)
+            for side, schema in self._schemas.items():
+                name = (self._config.time or ("", ""))[side == "right"]
+                if name in schema.names:
+                    to_key(watermark, schema.field(name).type)
             self._waiting.append(Step({}, watermark))
             return
-        self._engine.advance(to_key(watermark, self._engine.plan))
+        self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
 
     @property
     def schema(self) -> pa.Schema | None:

@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from streamjoin.errors import SchemaError
 
-PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-
 
 def as_batch(data: Any) -> pa.RecordBatch:
     """Return ``data`` as one record batch, without a copy where it is in one piece already.
@@ -22,13 +20,48 @@ def as_batch(data: Any) -> pa.RecordBatch:
                 f"a batch of type {type(data).__name__} holds no Arrow data; pass a pyarrow "
                 "RecordBatch or Table, or a pandas, polars or DuckDB frame"
             )
-        data = pa.table(data)
-    if any(field.type in PLAIN for field in data.schema):
-        types = [field.with_type(PLAIN.get(field.type, field.type)) for field in data.schema]
-        data = data.cast(pa.schema(types))
+        try:
+            data = pa.table(data)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise SchemaError(
+                f"a batch of type {type(data).__name__} is no table of columns ({error}); pass "
+                "named columns, such as a pyarrow Table or a pandas frame"
+            ) from error
+    plain = pa.schema([field.with_type(plain_type(field.type)) for field in data.schema])
+    if plain.types != data.schema.types:
+        data = data.cast(plain)
     if isinstance(data, pa.Table):
         data = in_one_piece(data.to_batches(), data.schema)
     return data.replace_schema_metadata(None)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type with plain strings and binaries instead of views, which cannot be gathered.
+
+    >>> plain_type(pa.list_(pa.string_view()))
+    ListType(list<item: large_string>)
+    """
+    if kind == pa.string_view():
+        return pa.large_string()
+    if kind == pa.binary_view():
+        return pa.large_binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(plain_type(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        item = kind.value_field.with_type(plain_type(kind.value_type))
+        return pa.list_(item, kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
+    return kind
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a copy that shares no memory with anything else."""
+    return pa.concat_batches([batch, batch.slice(0, 0)])
 
 
 def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

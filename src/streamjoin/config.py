@@ -12,8 +12,7 @@ from streamjoin.joins.candidates import Found
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.plan import SIDES, bind
-from streamjoin.keys.operands import Side
-from streamjoin.keys.sort_keys import key_type
+from streamjoin.keys.operands import Operands, Side, quoted
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
 
@@ -99,21 +98,20 @@ class JoinConfig:
         """Bind this configuration to the schemas of both sides."""
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
-        for side, name in zip(SIDES, self.order or (), strict=False):
-            check_order(schemas[side], name, side)
+        order = None if self.order is None else bind_order(self.order, schemas)
         symmetric = None
         if is_self and len(set(self.order or ("",))) == 1:  # two orders need two chains
             balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
             symmetric = balanced and is_symmetric(condition)
         algorithm = advise(self.algorithm, plan.has_key).algorithm
-        return Engine(plan, self.window, algorithm, self.order, self.threads, symmetric, deliver)
+        return Engine(plan, self.window, algorithm, order, self.threads, symmetric, deliver)
 
 
 def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:
     """Return one column name a side."""
     if columns is None or isinstance(columns, str):
         return None if columns is None else (columns, columns)
-    names = tuple(columns)
+    names = tuple(columns) if isinstance(columns, Sequence) else ()
     if len(names) != 2 or not all(isinstance(each, str) for each in names):
         raise StreamJoinError(
             f"{name}={columns!r}: give one column name for both sides, or a pair (left, right)"
@@ -121,15 +119,18 @@ def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:
     return names[0], names[1]
 
 
-def check_order(schema: pa.Schema, name: str, side: Side) -> None:
-    """Refuse an order column that is missing or has no order."""
-    if name not in schema.names:
+def bind_order(order: tuple[str, str], schemas: dict[Side, pa.Schema]) -> Operands:
+    """Resolve the order columns, and refuse what has no common order."""
+    for side, name in zip(SIDES, order, strict=True):
+        if name not in schemas[side].names:
+            raise SchemaError(
+                f"the {side} order column {name!r} is not there; the {side} columns are "
+                f"{', '.join(schemas[side].names)}"
+            )
+    operands = Operands.bind(quoted("l", order[0]), quoted("r", order[1]), schemas)
+    if operands.key_type is None:
         raise SchemaError(
-            f"the {side} order column {name!r} is not there; the {side} columns are "
-            f"{', '.join(schema.names)}"
+            f"the order columns {order[0]!r} and {order[1]!r} are compared as {operands.type}; "
+            "order by a number, a date or a timestamp"
         )
-    if key_type(schema.field(name).type) is None:
-        raise SchemaError(
-            f"the {side} order column {name!r} is {schema.field(name).type}; order by a number, a "
-            "date or a timestamp"
-        )
+    return operands

@@ -10,8 +10,8 @@ array directly::
 
 With batches of m tuples a larger buffer costs less: merging into a buffer of b takes O(b) a batch,
 merging it into n takes O(n) every b / m batches, so the best b is the square root of n m. The
-buffer grows to that where it is more than ``buffer_capacity``. But a buffer also costs every probe a
-second search, as much as merging some 16 tuples: a main array of up to 16 m takes batches directly.
+buffer grows to that where it is more than ``buffer_capacity``. But a buffer also costs every probe
+a second search, as much as merging some 16 tuples: a main array of up to 16 m is merged directly.
 
 A probe yields one (start, end) range a run. Its cost does not depend on how many tuples match.
 

@@ -94,17 +94,10 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
             continue
         checks.append(Check(column.values, batch.part_ranges(part)))
     if subwindow.ordinals is not None and batch.visible is not None:
-        ordinals, (lower, upper) = subwindow.ordinals.values, batch.visible
-        if lower.max() > ordinals[0] or upper.min() < ordinals[-1]:
-            checks.append(Check(None, [visible_rows(ordinals, lower, upper)]))
+        ordinals, (lower, upper) = subwindow.ordinals, batch.visible
+        if lower.max() > ordinals.first or upper.min() < ordinals.last:
+            checks.append(Check(None, [ordinals.rows(lower, upper)]))
     return checks
-
-
-def visible_rows(ordinals: Keys, lower: Keys, upper: Keys) -> Range:
-    """Turn ranges of ordinals into ranges of row ids, which ascend together."""
-    if ordinals[-1] - ordinals[0] == ordinals.size - 1:  # no row was left out
-        return lower - ordinals[0], upper - ordinals[0]
-    return ordinals.searchsorted(lower), ordinals.searchsorted(upper, "right") - 1
 
 
 def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
@@ -141,16 +134,26 @@ def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
 
 
 def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows: RowIds) -> Pairs:
-    """Keep the pairs for which every residual condition is true."""
+    """Keep the pairs for which every residual condition is true.
+
+    One after the other, each over what the ones before it left: ``and`` guards what follows it.
+    """
     plan, side = batch.plan, batch.side
     other = OTHER[side]
     probing = batch.rows.select(plan.residual_columns[side]).take(pa.array(probes))
     stored = subwindow.rows.take(rows, plan.residual_columns[other])
     sides = {side: probing, other: stored}
-    keep = np.ones(probes.size, np.bool_)
+
+    def narrow(passed: pa.Array) -> None:
+        nonlocal probes, rows
+        keep = numpy_of(passed.cast(pa.bool_()), False)
+        if not keep.all():
+            probes, rows = probes[keep], rows[keep]
+            mask = pa.array(keep)
+            sides.update({each: columns.filter(mask) for each, columns in sides.items()})
+
     for left, right in plan.compared:
-        keep &= numpy_of(pc.equal(sides["left"][left], sides["right"][right]), False)
+        narrow(pc.equal(sides["left"][left], sides["right"][right]))
     for residual in plan.residuals:
-        passed = evaluate(residual, left=sides["left"], right=sides["right"])
-        keep &= numpy_of(passed.cast(pa.bool_()), False)
-    return (probes, rows) if keep.all() else (probes[keep], rows[keep])
+        narrow(evaluate(residual, left=sides["left"], right=sides["right"]))
+    return probes, rows

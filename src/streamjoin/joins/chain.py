@@ -37,6 +37,7 @@ class Sizes:
     most: int
     least: int = 0
     ticks: int | None = None
+    at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
 
     def room(self, newest: Subwindow) -> int:
         """Return how many more rows fit into a subwindow."""
@@ -84,10 +85,10 @@ class Chain:
                 batch = batch.take(np.flatnonzero(~late))
         first = 0
         while first < len(batch):
-            newest = self._newest(len(batch) - first)
-            last = min(first + self.sizes.room(newest), len(batch))
-            whole = first == 0 and last == len(batch)
-            newest.insert(batch if whole else batch.take(slice(first, last)))
+            rest = batch.take(slice(first, None)) if first else batch
+            newest = self._newest(rest)
+            last = first + min(self.sizes.room(newest), self.sizes.at_once, len(rest))
+            newest.insert(rest if last == len(batch) else batch.take(slice(first, last)))
             first = last
 
     def create(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
@@ -97,14 +98,20 @@ class Chain:
             self.plan, self.layout, self.schema, index, counted=self.counted, start=start
         )
 
-    def _newest(self, coming: int) -> Subwindow:
-        """Return a subwindow with room, a new one if need be."""
+    def _newest(self, coming: Prepared) -> Subwindow:
+        """Return a subwindow with room, a new one if need be.
+
+        A new one starts at the first of the times that are coming, not after the last one before
+        it: a single time far ahead would make all that follow late.
+        """
         if self.is_full:
             start = MIN_KEY
             if self.subwindows:
-                start = self.subwindows[-1].newest
                 self.subwindows[-1].seal()
-            capacity = self.sizes.most if self.sizes.ticks is None else coming
+                start = self.subwindows[-1].start
+            if coming.times is not None and self.subwindows:
+                start = max(start, int(coming.times.min()))
+            capacity = self.sizes.most if self.sizes.ticks is None else len(coming)
             self.subwindows.append(self.create(min(capacity, self.sizes.most), start))
         return self.subwindows[-1]
 

@@ -25,8 +25,9 @@ from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns, choose_layout
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.sliding import SlidingJoin
-from streamjoin.kernels import Keys
-from streamjoin.keys.operands import Side
+from streamjoin.kernels import MIN_KEY, Keys
+from streamjoin.keys.operands import Operands, Side
+from streamjoin.keys.parts import validity
 from streamjoin.keys.sort_keys import encode
 from streamjoin.keys.sorting import sort_with_rows
 from streamjoin.windows import CountWindow, TimeWindow, Window
@@ -63,7 +64,7 @@ class Engine:
         plan: JoinPlan,
         window: Window | None,
         algorithm: str,
-        order: tuple[str, str] | None = None,
+        order: Operands | None = None,
         threads: int = 1,
         symmetric: bool | None = None,
         deliver: Callable[[Found, pa.Schema], Delivery] = gather,
@@ -108,7 +109,7 @@ class Engine:
         prepared: dict[Side, Prepared] = {}
         for side, batch in batches.items():
             if self.order is not None:
-                batch, orders[side] = sort_by(batch, self.order[side == "right"])
+                batch, orders[side] = sort_by(batch, self.order.values(side, batch))
             prepared[side] = prepare(self.plan, side, batch, self.watermark)
         arrived = self.counters.rows
         if isinstance(self.window, CountWindow):
@@ -174,11 +175,16 @@ def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:
     if isinstance(window, TimeWindow):
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact
-        return Sizes(MOST_ROWS, LEAST_ROWS, ticks=max(int(high - low) // SUBWINDOWS, 1))
+        ticks = max(int(high - low) // SUBWINDOWS, 1)
+        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, at_once=8 * LEAST_ROWS)
     return Sizes(most=np.iinfo(np.int32).max)
 
 
-def sort_by(batch: pa.RecordBatch, name: str) -> tuple[pa.RecordBatch, Keys]:
-    """Sort a batch by its order column, stably; return the order keys too."""
-    keys, order = sort_with_rows(encode(batch[name]))
+def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:
+    """Sort a batch by order values, NULL first, stably; return their keys too."""
+    keys = encode(values)
+    has_value = validity(values)
+    if has_value is not None:
+        keys = np.where(has_value, keys, MIN_KEY)
+    keys, order = sort_with_rows(keys)
     return batch.take(pa.array(order)), keys

@@ -23,7 +23,7 @@ from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
 from streamjoin.keys.hashing import mix_into
 from streamjoin.keys.key_ranges import Range, make_disjoint
-from streamjoin.keys.operands import OTHER, Schemas, Side, empty_batch
+from streamjoin.keys.operands import OTHER, Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
 from streamjoin.windows import TimeWindow, Window
@@ -70,7 +70,7 @@ class JoinPlan:
     equalities: tuple[EqualityPart, ...]
     ranges: tuple[RangePart, ...]
     time_part: int | None  # the place of the time window among ``ranges``
-    filters: dict[Side, tuple[exp.Expression, ...]]  # conditions on one side's rows alone
+    filters: dict[Side, exp.Expression | None]  # conditions on one side's rows alone
     residuals: tuple[exp.Expression, ...]  # conditions on pairs that no key can tell
     compared: tuple[tuple[str, str], ...] = ()  # columns whose hashes are equal: are the values?
     residual_columns: dict[Side, tuple[str, ...]] = field(default_factory=dict)
@@ -87,8 +87,7 @@ class JoinPlan:
         return (
             self.schemas["left"] == self.schemas["right"]
             and all(mirrored(tree["left"], tree["right"]) for tree in trees)
-            and not self.filters["left"]
-            and not self.filters["right"]
+            and self.filters == {"left": None, "right": None}
         )
 
     @property
@@ -217,7 +216,7 @@ def bind(
         equalities,
         tuple(ranges),
         time_part,
-        {side: tuple(trees) for side, trees in filters.items()},
+        {side: conjunction(trees) for side, trees in filters.items()},
         tuple(residuals),
         tuple(compared),
         {
@@ -225,6 +224,12 @@ def bind(
             "right": tuple(sorted({name for side, name in needed if side == "r"})),
         },
     )
+
+
+def conjunction(trees: list[exp.Expression]) -> exp.Expression | None:
+    """Join conditions by AND, in their order; None if there are none."""
+    joined: Any = exp.and_(*trees, copy=False) if trees else None
+    return joined
 
 
 def check_boolean(tree: exp.Expression, text: str, schemas: Schemas) -> None:
@@ -254,7 +259,7 @@ def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> Ra
         return Bound(timedelta(microseconds=microseconds))
 
     interval = Interval(end(-window.after_us), end(window.before_us))
-    left, right = (f"{alias}.`{name}`" for alias, name in zip("lr", time, strict=True))
+    left, right = quoted("l", time[0]), quoted("r", time[1])
     part = RangePart.bind(Band(left, right, (interval,)), schemas)
     assert part is not None
     return part
@@ -270,9 +275,9 @@ def time_kind(schema: pa.Schema, name: str, side: str) -> str:
     kind = schema.field(name).type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return "timestamp"
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return "integer"
     raise SchemaError(
-        f"the {side} time column {name!r} is {kind}; times are timestamps, dates or integers "
-        f"(milliseconds): cast it first"
+        f"the {side} time column {name!r} is {kind}; times are timestamps, dates or signed "
+        "integers (milliseconds): cast it first"
     )

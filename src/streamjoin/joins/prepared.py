@@ -17,9 +17,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
-from streamjoin.kernels import Keys, RowIds
+from streamjoin.kernels import Flags, Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side, evaluate_side
+from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.keys.sorting import sort_with_rows
 
@@ -120,48 +121,61 @@ class Prepared:
         )
 
 
+@dataclass
+class Selection:
+    """Some rows of a batch, and where they stood in it."""
+
+    batch: pa.RecordBatch
+    positions: NDArray[np.int64] | None = None  # None: all rows
+
+    def keep(self, flags: Flags) -> None:
+        """Leave the other rows out."""
+        if not flags.all():
+            chosen = np.flatnonzero(flags)
+            self.batch = self.batch.take(pa.array(chosen))
+            self.positions = chosen if self.positions is None else self.positions[chosen]
+
+
 def prepare(
     plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
 ) -> Prepared:
-    """Evaluate a batch's keys and drop the rows that cannot match."""
-    valid = np.ones(batch.num_rows, np.bool_)
-    equalities, ranges = [], []
-    late = null_times = 0
-    newest = None
-    for place, range_part in enumerate(plan.ranges):
-        keys, has_key = range_part.keys(side, batch)
-        ranges.append(keys)
-        if place == plan.time_part:
-            timed = np.ones(keys.size, np.bool_) if has_key is None else has_key
-            null_times = int(keys.size - timed.sum())
-            newest = int(keys[timed].max()) if timed.any() else None
-            if watermark is not None:
-                on_time = keys >= watermark
-                late = int((timed & ~on_time).sum())
-                valid &= on_time
-        if has_key is not None:
-            valid &= has_key
-    for part in plan.equalities:
-        keys, has_key = part.keys(side, batch)
-        equalities.append(keys)
-        if has_key is not None:
-            valid &= has_key
-    for condition in plan.filters[side]:
-        passed = evaluate_side(condition, side, batch)
-        if pa.types.is_null(passed.type):
-            valid[:] = False
-        else:
-            valid &= numpy_of(passed, False)
-    columns = KeyColumns(tuple(equalities), tuple(ranges), batch.num_rows)
-    if valid.all():
-        return Prepared(plan, side, batch, columns, late=late, null_times=null_times, newest=newest)
-    rows = np.flatnonzero(valid)
+    """Evaluate a batch's keys and drop the rows that cannot match.
+
+    Late rows go first and conditions on the row next, so that keys are computed only where these
+    hold: ``l.a <> 0 and 10 / l.a < r.b`` does not divide by zero.
+    """
+    chosen, late, null_times, newest = Selection(batch), 0, 0, None
+    if plan.time_part is not None:
+        times, has_time = plan.ranges[plan.time_part].keys(side, batch)
+        if has_time is None:
+            has_time = np.ones(times.size, np.bool_)
+        on_time = has_time if watermark is None else has_time & (times >= watermark)
+        null_times = int(times.size - has_time.sum())
+        late = int(has_time.sum() - on_time.sum())
+        newest = int(times[has_time].max()) if has_time.any() else None
+        chosen.keep(on_time)
+    condition = plan.filters[side]
+    if condition is not None:
+        passed = evaluate_side(condition, side, chosen.batch)
+        chosen.keep(numpy_of(passed.cast(pa.bool_()), False))
+    parts: list[EqualityPart | RangePart] = [*plan.equalities, *plan.ranges]
+    keys = [part.keys(side, chosen.batch) for part in parts]
+    columns = KeyColumns(
+        tuple(each for each, _ in keys[: len(plan.equalities)]),
+        tuple(each for each, _ in keys[len(plan.equalities) :]),
+        chosen.batch.num_rows,
+    )
+    missing = [has_key for _, has_key in keys if has_key is not None]
+    if missing:
+        has_keys = np.logical_and.reduce(missing)
+        chosen.keep(has_keys)
+        columns = columns.take(np.flatnonzero(has_keys))
     return Prepared(
         plan,
         side,
-        batch.take(pa.array(rows)),
-        columns.take(rows),
-        positions=rows,
+        chosen.batch,
+        columns,
+        positions=chosen.positions,
         late=late,
         null_times=null_times,
         newest=newest,

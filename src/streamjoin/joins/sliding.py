@@ -157,6 +157,6 @@ def meets(batch: Prepared, subwindow: Subwindow) -> bool:
         return lower <= subwindow.newest and upper >= subwindow.oldest
     if subwindow.ordinals is not None and batch.visible is not None:
         first, last = batch.visible
-        ordinals = subwindow.ordinals.values
-        return bool(first.min() <= ordinals[-1] and last.max() >= ordinals[0])
+        ordinals = subwindow.ordinals
+        return bool(first.min() <= ordinals.last and last.max() >= ordinals.first)
     return True

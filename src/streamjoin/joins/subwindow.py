@@ -21,67 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.protocol import Index
+from streamjoin.joins.columns import Column, Ordinals, Rows
 from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, RowIds
-
-MANY_PIECES = 64
-
-
-class Column:
-    """An int64 array that grows at its end."""
-
-    def __init__(self) -> None:
-        self.size, self.slots = 0, np.empty(0, np.int64)
-
-    def append(self, values: Keys) -> None:
-        """Add values; O(1) each, amortised."""
-        end = self.size + values.size
-        if end > self.slots.size:
-            grown = np.empty(max(end, self.slots.size + self.slots.size // 2), np.int64)
-            grown[: self.size] = self.values
-            self.slots = grown
-        self.slots[self.size : end] = values
-        self.size = end
-
-    @property
-    def values(self) -> Keys:
-        """The values so far."""
-        return self.slots[: self.size]
-
-
-class Rows:
-    """The input's columns, in pieces as they came, put together when there are many."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self.pieces: list[pa.RecordBatch] = []
-        self.size = 0
-
-    def append(self, batch: pa.RecordBatch) -> None:
-        """Add a batch."""
-        self.pieces.append(batch)
-        self.size += batch.num_rows
-        if len(self.pieces) > MANY_PIECES:
-            self.combine()
-
-    def combine(self) -> None:
-        """Copy all pieces into one, which no longer refers to the batches they came from."""
-        if self.pieces:
-            self.pieces = [pa.concat_batches(self.pieces)]
-
-    def take(self, rows: RowIds, names: tuple[str, ...] | None = None) -> pa.RecordBatch:
-        """Gather rows, of the named columns only if names are given."""
-        pieces = self.pieces if names is None else [piece.select(names) for piece in self.pieces]
-        indices = pa.array(rows)
-        if len(pieces) == 1:
-            return pieces[0].take(indices)
-        return pa.Table.from_batches(pieces).take(indices).combine_chunks().to_batches()[0]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows held."""
-        return sum(piece.nbytes for piece in self.pieces)
+from streamjoin.kernels import MAX_KEY, MIN_KEY
 
 
 @dataclass
@@ -96,7 +39,7 @@ class Subwindow:
     start: int = MIN_KEY  # time windows: rows from this time on belong here or to a later one
     equality_keys: list[Column] = field(default_factory=list)
     range_keys: dict[int, Column] = field(default_factory=dict)
-    ordinals: Column | None = None
+    ordinals: Ordinals | None = None
     oldest: int = MAX_KEY
     newest: int = MIN_KEY
 
@@ -121,7 +64,7 @@ class Subwindow:
             start=start,
             equality_keys=[] if exact else [Column() for _ in plan.equalities],
             range_keys={i: Column() for i in range(len(plan.ranges)) if i != needless},
-            ordinals=Column() if counted else None,
+            ordinals=Ordinals() if counted else None,
         )
 
     def __len__(self) -> int:
@@ -158,14 +101,13 @@ class Subwindow:
             self.newest = max(self.newest, int(times.max()))
 
     def seal(self) -> None:
-        """Close for inserts: the rows become one piece, slack is dropped."""
-        self.rows.combine()
+        """Close for inserts: the index drops its slack."""
         self.index.seal()
 
     @property
     def last(self) -> int:
         """The last ordinal or, in time windows, the greatest time."""
-        return self.newest if self.ordinals is None else int(self.ordinals.values[-1])
+        return self.newest if self.ordinals is None else self.ordinals.last
 
     @property
     def indexes(self) -> list[Index]:
@@ -175,11 +117,14 @@ class Subwindow:
     @property
     def nbytes(self) -> int:
         """Bytes of rows, keys and indexes."""
-        columns = [*self.equality_keys, *self.range_keys.values()]
-        if self.ordinals is not None:
-            columns.append(self.ordinals)
-        held = sum(column.slots.nbytes for column in columns)
-        return self.rows.nbytes + held + sum(index.nbytes for index in self.indexes)
+        parts: list[Rows | Column | Index] = [
+            self.rows,
+            *self.equality_keys,
+            *self.range_keys.values(),
+            *self.indexes,
+        ]
+        held = sum(part.nbytes for part in parts)
+        return held if self.ordinals is None else held + self.ordinals.nbytes
 
     def check(self) -> None:
         """Assert the invariants; tests call this after every step."""

@@ -3,8 +3,10 @@
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
+import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import WindowError
@@ -28,28 +30,44 @@ def ticks(microseconds: int, plan: JoinPlan) -> int:
     return ceil(Fraction(microseconds, 1_000_000) * per_second)
 
 
-def to_key(watermark: Any, plan: JoinPlan) -> int:
-    """Return a watermark given as datetime, date or integer milliseconds as a time key."""
-    kind = time_type(plan)
-    is_count = isinstance(watermark, int) and not isinstance(watermark, bool)
+def check_watermark(watermark: Any) -> date | int:
+    """Refuse what is no time at all; NumPy's integers and pandas' timestamps are."""
+    if isinstance(watermark, SupportsIndex) and not isinstance(watermark, bool | np.bool_):
+        return index(watermark)
+    if isinstance(watermark, date) and watermark == watermark:  # pandas' NaT is not itself
+        return watermark
+    raise WindowError(
+        f"the watermark {watermark!r} is no time; give a datetime, a date or an integer "
+        "(milliseconds), as the time columns are"
+    )
+
+
+def to_key(watermark: Any, kind: pa.DataType) -> int:
+    """Return a watermark as a key of the time columns' type."""
+    time = check_watermark(watermark)
     if pa.types.is_integer(kind):
-        if not is_count:
+        if not isinstance(time, int):
             raise WindowError(
                 f"the watermark {watermark!r} does not fit the time columns, which are integers; "
                 "give an integer (milliseconds)"
             )
-        return int(watermark)
-    if is_count:
-        watermark = datetime(1970, 1, 1) + timedelta(milliseconds=watermark)
-    if not isinstance(watermark, date):
+        return time
+    try:
+        return int(encode(pa.array([as_moment(time, kind)], kind))[0])
+    except (OverflowError, pa.ArrowInvalid) as error:
         raise WindowError(
-            f"the watermark {watermark!r} is no time; the time columns are {kind}: give a "
-            "datetime, a date or an integer (milliseconds since 1970)"
-        )
-    if pa.types.is_date(kind):
-        if isinstance(watermark, datetime):  # a date is its midnight: later that day, it is past
-            midnight = watermark.replace(hour=0, minute=0, second=0, microsecond=0)
-            watermark = (midnight if midnight == watermark else midnight + DAY).date()
-    elif not isinstance(watermark, datetime):
-        watermark = datetime(watermark.year, watermark.month, watermark.day)
-    return int(encode(pa.array([watermark], kind))[0])
+            f"the watermark {watermark!r} is out of the range of the time columns, which are {kind}"
+        ) from error
+
+
+def as_moment(time: date | int, kind: pa.DataType) -> date:
+    """Return a time as the datetime, or for date columns the date, that rows are compared with."""
+    if isinstance(time, int):
+        time = datetime(1970, 1, 1) + timedelta(milliseconds=time)
+    if not pa.types.is_date(kind):
+        is_moment = isinstance(time, datetime)
+        return time if is_moment else datetime(time.year, time.month, time.day)
+    if isinstance(time, datetime):  # a date is its midnight: later that day, it is past
+        midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
+        return (midnight if midnight == time else midnight + DAY).date()
+    return time

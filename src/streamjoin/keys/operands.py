@@ -19,6 +19,15 @@ Schemas = Mapping[Side, pa.Schema]
 OTHER: dict[Side, Side] = {"left": "right", "right": "left"}
 
 
+def quoted(alias: str, column: str) -> str:
+    """Return a column as SQL text, whatever its name.
+
+    >>> quoted("l", "a`b")
+    'l.`a``b`'
+    """
+    return f"{alias}.`{column.replace('`', '``')}`"
+
+
 def evaluate_side(expression: exp.Expression, side: Side, batch: pa.RecordBatch) -> pa.Array:
     """Evaluate an expression over one side's columns."""
     return evaluate(expression, **{side: batch})
