@@ -156,7 +156,6 @@ def load_subwindow(
     held = Subwindow.create(
         engine.plan,
         Layout(**saved["layout"]),
-        chain.schema,
         kind.from_arrow(batch_of(files[f"{name}/index"])),
         counted=chain.counted,
         start=saved["start"],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamjoin.indexes.bi_sort import BUFFER_CAPACITY, BISort
-from streamjoin.indexes.sorted_run import FANOUT, PAD, SortedRun
+from streamjoin.indexes.sorted_run import FINE, KEYS, PAD, SortedRun
 from streamjoin.kernels import MAX_KEY
 
 
@@ -96,7 +96,7 @@ def test_sealing_drops_the_slack():
     assert index.nbytes < before // 10
 
 
-@pytest.mark.parametrize("capacity", [1, FANOUT - 1, FANOUT, FANOUT + 1, FANOUT**2, FANOUT**2 + 1])
+@pytest.mark.parametrize("capacity", [1, KEYS - 1, KEYS, KEYS + 1, KEYS * FINE, KEYS * FINE + 1])
 def test_a_run_is_padded_at_any_capacity(capacity):
     run = SortedRun(capacity)
     run.check()

@@ -1,27 +1,28 @@
 """A sorted run: ascending keys with their row ids, searched through a two-level index array.
 
-Each level of the index array holds every 16th key of the level below (drawn with every 4th)::
+The *fine* level holds every 8th key, the *coarse* level every 16th of those (drawn with every 3rd
+and every 2nd)::
 
-    coarse  [ 1                                  | 41 ...    ]
-    fine    [ 1          9            21      30 | 41 ...    ]
-    keys    [ 1 3 3 7  | 9 12 14 20 | 21 25 ...  | 41 ...    ] PAD
-    row_ids [ 5 0 8 2    ...                                 ]
+    coarse  [ 1                  | 14                  | 41 ...  ]
+    fine    [ 1       7          | 14       21         | 41 ...  ]
+    keys    [ 1 3 3 | 7 9 12     | 14 20 20 | 21 25 30 | 41 ...  ] PAD
+    row_ids [ 5 0 8   2 ...                                      ]
 
 A batch of probes walks the coarse level once, from left to right, with a *rebounding binary
 search*: it steps forward from where the probe before it ended, doubling the step, then turns back
-and halves it. What is left is to look at 16 fine keys and at 16 keys. Both are done for a block of
+and halves it. What is left is to look at 16 fine keys and at 8 keys. Both are done for a block of
 probes at a time, without branches, and each stage touches the cache lines of the next, so that the
-memory system works on many probes at once: searching is bound by memory latency, and this takes
+memory system works on many probes at once: searching is bound by memory, and this takes less than
 half the time of a branching search in runs that are larger than the cache. If the range ends
-within 16 keys of its start, as it does in most joins, its end costs little more; if not, it is
+within 8 keys of its start, as it does in most joins, its end costs little more; if not, it is
 searched the same way, so that the cost does not depend on how many tuples match.
 
 Invariants, asserted by ``check``:
     1. ``keys[:size]`` ascends, equal keys in the order of their arrival, and ``PAD`` keys of
-       ``MAX_KEY`` follow, so that looking at 16 keys needs no test for the end.
-    2. ``fine`` equals ``keys[:size:16]`` and ``coarse`` equals ``fine[::16]``, padded likewise.
+       ``MAX_KEY`` follow, so that looking at a group of keys needs no test for the end.
+    2. ``fine`` equals ``keys[:size:8]`` and ``coarse`` equals ``fine[::16]``, padded likewise.
 Costs for n tuples: ``merge`` of a batch O(n); ``probe`` O(log n) for the first range and less for
-each that follows in ascending order. Memory: 12 bytes a tuple, and 7 % of the keys for the index.
+each that follows in ascending order. Memory: 12 bytes a tuple, and an eighth of the keys' bytes.
 """
 
 from typing import Self
@@ -31,24 +32,32 @@ import numpy as np
 from streamjoin.indexes.matches import Matches
 from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 
-FANOUT = 16  # keys per entry of the level above: two cache lines
-PAD = 2 * FANOUT
+KEYS = 8  # keys to an entry of the fine level: one cache line
+FINE = 16  # fine keys to an entry of the coarse level: two
+PAD = 2 * FINE
 BLOCK = 128  # probes that go through the stages together: their cache lines fit into L1
 
 
 @kernel
-def skip_below(keys: Keys, first: Int, bound: Int) -> Int:
-    """Return the first position from ``first`` on whose key is not below ``bound``, at most 16 on.
+def skip_keys(keys: Keys, first: Int, bound: Int) -> Int:
+    """Return the first position from ``first`` on whose key is not below ``bound``, at most 8 on.
 
-    Branchless: five dependent loads, unsigned so that Numba adds no test for negative indices.
+    Branchless: dependent loads, unsigned so that Numba adds no test for negative indices.
     """
     at = np.uint64(first)
-    at += np.uint64(keys[at + np.uint64(7)] < bound) << np.uint64(3)
     at += np.uint64(keys[at + np.uint64(3)] < bound) << np.uint64(2)
     at += np.uint64(keys[at + np.uint64(1)] < bound) << np.uint64(1)
     at += np.uint64(keys[at] < bound)
     at += np.uint64(keys[at] < bound)
     return np.int64(at)
+
+
+@kernel
+def skip_fine(fine: Keys, first: Int, bound: Int) -> Int:
+    """Do the same in the fine level, at most 16 on."""
+    at = np.uint64(first)
+    at += np.uint64(fine[at + np.uint64(7)] < bound) << np.uint64(3)
+    return skip_keys(fine, at, bound)
 
 
 @kernel
@@ -80,7 +89,7 @@ def find_positions(
 
     ``part`` is where the coarse search starts; returns where the next block should start.
     """
-    coarse_size = (size + FANOUT * FANOUT - 1) // (FANOUT * FANOUT)
+    coarse_size = (size + KEYS * FINE - 1) // (KEYS * FINE)
     begins = np.empty(BLOCK, np.int64)
     for i in range(bounds.size):
         bound = bounds[i]
@@ -88,16 +97,16 @@ def find_positions(
             part = 0  # not ascending here: start over
         if part < coarse_size and coarse[part] < bound:
             part = rebound(coarse, coarse_size, part, bound)
-        begin = max(part - 1, 0) * FANOUT
+        begin = max(part - 1, 0) * FINE
         begins[i] = begin
         # Stored only to have the lines loaded early; the last stage overwrites it.
         positions[i] = fine[np.uint64(begin)] + fine[np.uint64(begin + 8)]
     for i in range(bounds.size):
-        begin = max(skip_below(fine, begins[i], bounds[i]) - 1, begins[i]) * FANOUT
+        begin = max(skip_fine(fine, begins[i], bounds[i]) - 1, begins[i]) * KEYS
         begins[i] = begin
         positions[i] = keys[np.uint64(begin)] + keys[np.uint64(begin + 8)]
     for i in range(bounds.size):
-        positions[i] = min(skip_below(keys, begins[i], bounds[i]), size)
+        positions[i] = min(skip_keys(keys, begins[i], bounds[i]), size)
     return part
 
 
@@ -118,11 +127,11 @@ def find_ranges(
             if upper[i] == MAX_KEY:  # upper + 1 would wrap
                 ends[i] = size
                 continue
-            end = skip_below(keys, starts[i], upper[i] + 1)
+            end = skip_keys(keys, starts[i], upper[i] + 1)
             ends[i] = min(end, size)
             far[count] = i
             bounds[count] = upper[i] + 1
-            count += end == starts[i] + FANOUT
+            count += end == starts[i] + KEYS
         if count > 0:
             far_part = find_positions(
                 keys, fine, coarse, size, far_part, bounds[:count], found[:count]
@@ -149,16 +158,16 @@ def merge_into(keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: 
 
 
 @kernel
-def sample(keys: Keys, size: int, samples: Keys) -> None:
-    """Copy every 16th key of a run, and pad what follows."""
-    count = (size + FANOUT - 1) // FANOUT
+def sample(keys: Keys, size: int, stride: int, samples: Keys) -> None:
+    """Copy the first of every ``stride`` keys of a run, and pad what follows."""
+    count = (size + stride - 1) // stride
     for i in range(count):
-        samples[i] = keys[i * FANOUT]
+        samples[i] = keys[i * stride]
     samples[count : count + PAD] = MAX_KEY
 
 
 def padded(capacity: int) -> Keys:
-    """Allocate a run of keys with its padding, aligned so that 16 keys are two cache lines."""
+    """Allocate a run of keys with its padding, aligned so that 8 keys are a cache line."""
     spare = np.empty(capacity + PAD + 8, np.int64)
     offset = (-spare.ctypes.data // 8) % 8
     run = spare[offset : offset + capacity + PAD]
@@ -172,8 +181,8 @@ class SortedRun:
     def __init__(self, capacity: int) -> None:
         self.size = 0
         self.keys, self.row_ids = padded(capacity), np.empty(capacity, np.int32)
-        fine_capacity = -(-capacity // FANOUT)
-        self.fine, self.coarse = padded(fine_capacity), padded(-(-fine_capacity // FANOUT))
+        fine_capacity = -(-capacity // KEYS)
+        self.fine, self.coarse = padded(fine_capacity), padded(-(-fine_capacity // FINE))
 
     @classmethod
     def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
@@ -195,8 +204,8 @@ class SortedRun:
         merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
         self.size = size
         self.keys[size : size + PAD] = MAX_KEY
-        sample(self.keys, size, self.fine)
-        sample(self.fine, -(-size // FANOUT), self.coarse)
+        sample(self.keys, size, KEYS, self.fine)
+        sample(self.fine, -(-size // KEYS), FINE, self.coarse)
 
     def resize(self, capacity: int) -> None:
         """Move the tuples into arrays of another capacity. O(n)."""
@@ -225,7 +234,7 @@ class SortedRun:
         """Assert the invariants."""
         keys = self.keys[: self.size]
         assert np.all(keys[:-1] <= keys[1:])
-        fine, coarse = keys[::FANOUT], keys[:: FANOUT * FANOUT]
+        fine, coarse = keys[::KEYS], keys[:: KEYS * FINE]
         for level, expected in ((self.keys, keys), (self.fine, fine), (self.coarse, coarse)):
             assert np.array_equal(level[: expected.size], expected)
             assert np.all(level[expected.size : expected.size + PAD] == MAX_KEY)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.plan import JoinPlan, Layout
@@ -50,10 +49,8 @@ class Sizes:
 class Chain:
     """The stored rows of one stream, oldest subwindow first."""
 
-    def __init__(
-        self, plan: JoinPlan, schema: pa.Schema, sizes: Sizes, make_index: MakeIndex, counted: bool
-    ) -> None:
-        self.plan, self.schema, self.sizes, self.make_index = plan, schema, sizes, make_index
+    def __init__(self, plan: JoinPlan, sizes: Sizes, make_index: MakeIndex, counted: bool) -> None:
+        self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.counted = counted  # whether rows have ordinals
         self.layout: Layout = plan.layouts()[0]
         self.subwindows: list[Subwindow] = []
@@ -92,11 +89,16 @@ class Chain:
             first = last
 
     def create(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
-        """Make an empty subwindow like those of this chain."""
+        """Make an empty subwindow."""
         index = self.make_index(capacity)
-        return Subwindow.create(
-            self.plan, self.layout, self.schema, index, counted=self.counted, start=start
-        )
+        return Subwindow.create(self.plan, self.layout, index, self.counted, start)
+
+    def alone(self, batch: Prepared) -> Subwindow:
+        """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
+        index = self.make_index(len(batch))
+        subwindow = Subwindow.create(self.plan, self.layout, index, self.counted, copies=False)
+        subwindow.insert(batch)
+        return subwindow
 
     def _newest(self, coming: Prepared) -> Subwindow:
         """Return a subwindow with room, a new one if need be.

@@ -6,7 +6,8 @@ import pyarrow as pa
 from streamjoin.batches import owned
 from streamjoin.kernels import Keys, RowIds
 
-MANY_PIECES = 64  # beyond that, taking rows from pieces costs more than putting them together
+MANY_PIECES = 64  # beyond that, small pieces are put together
+SMALL_PIECE = 1 << 14  # rows
 
 
 class Column:
@@ -91,21 +92,26 @@ class Rows:
     change, and because a slice would keep the whole table it was cut from.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
+    def __init__(self, copies: bool = True) -> None:
+        self.copies = copies
         self.pieces: list[pa.RecordBatch] = []
         self.size = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; small pieces are put together so that each row is copied O(log n) times."""
-        self.pieces.append(owned(batch))
+        """Add a batch; small pieces are put together when there are many."""
+        self.pieces.append(owned(batch) if self.copies else batch)
         self.size += batch.num_rows
         if len(self.pieces) > MANY_PIECES:
-            count = 1
-            while count < len(self.pieces) and (
-                self.pieces[-count - 1].num_rows <= 2 * sum(map(len, self.pieces[-count:]))
-            ):
-                count += 1
+            self._combine()
+
+    def _combine(self) -> None:
+        """Put the small pieces at the end together."""
+        count = 0
+        for piece in reversed(self.pieces):
+            if piece.num_rows > SMALL_PIECE:
+                break
+            count += 1
+        if count > 1:
             self.pieces[-count:] = [pa.concat_batches(self.pieces[-count:])]
 
     def take(self, rows: RowIds, names: tuple[str, ...] | None = None) -> pa.RecordBatch:

@@ -89,7 +89,7 @@ class Engine:
     def _make_chain(self, side: Side) -> Chain:
         counted = isinstance(self.window, CountWindow)
         sizes = sizes_of(self.window, self.plan, side)
-        return Chain(self.plan, self.plan.schemas[side], sizes, self._make_index, counted)
+        return Chain(self.plan, sizes, self._make_index, counted)
 
     def _make_index(self, capacity: int) -> Index:
         return INDEXES[self.algorithm](max(capacity, 1))

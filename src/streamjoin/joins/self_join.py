@@ -48,9 +48,9 @@ class SelfJoin(SlidingJoin[T]):
         probes = [Probe(left, chain, mirrored=self.symmetric)]
         if not self.symmetric:
             probes.append(Probe(right, chain))
-        probes.append(Probe(right, [self.alone(left)]))
+        probes.append(Probe(right, [chain.alone(left)]))
         if interleaved:
-            probes.append(Probe(left, [self.alone(right)]))
+            probes.append(Probe(left, [chain.alone(right)]))
         delivered = self.probe(probes)
         self.insert([left])
         return delivered

@@ -79,9 +79,10 @@ class SlidingJoin(Generic[T]):
         self.sort(batches)
         probes = [Probe(batch, self.chains[OTHER[batch.side]]) for batch in batches]
         if len(batches) == 2:
-            probes.append(Probe(batches[1], [self.alone(batches[0])]))
+            left, right = batches
+            probes.append(Probe(right, [self.chains["left"].alone(left)]))
             if interleaved:
-                probes.append(Probe(batches[0], [self.alone(batches[1])]))
+                probes.append(Probe(left, [self.chains["right"].alone(right)]))
         delivered = self.probe(probes)
         self.insert(batches)
         return delivered
@@ -91,12 +92,6 @@ class SlidingJoin(Generic[T]):
         begin = perf_counter()
         self._map(lambda batch: batch.ordered(self.chains[OTHER[batch.side]].layout), batches)
         self.seconds["sort"] += perf_counter() - begin
-
-    def alone(self, batch: Prepared) -> Subwindow:
-        """Return a subwindow of just one batch."""
-        subwindow = self.chains[batch.side].create(len(batch))
-        subwindow.insert(batch)
-        return subwindow
 
     def probe(self, probes: Sequence[Probe]) -> list[T]:
         """Find the matches of all probes, and deliver them, in the order of the probes."""

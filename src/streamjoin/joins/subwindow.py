@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.columns import Column, Ordinals, Rows
@@ -48,10 +47,10 @@ class Subwindow:
         cls,
         plan: JoinPlan,
         layout: Layout,
-        schema: pa.Schema,
         index: Index,
         counted: bool,
-        start: int,
+        start: int = MIN_KEY,
+        copies: bool = True,
     ) -> "Subwindow":
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
         exact = plan.is_exact(layout)
@@ -59,7 +58,7 @@ class Subwindow:
         return cls(
             plan,
             layout,
-            Rows(schema),
+            Rows(copies),
             index,
             start=start,
             equality_keys=[] if exact else [Column() for _ in plan.equalities],

@@ -28,6 +28,4 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
     chain.layout = choose_layout(plan, stored, samples)
     engine.chains[probing].layout = chain.layout
     engine.join.sort(list(prepared.values()))
-    subwindow = chain.create(len(prepared[stored]))
-    subwindow.insert(prepared[stored])
-    return engine.join.probe([Probe(prepared[probing], [subwindow])])
+    return engine.join.probe([Probe(prepared[probing], [chain.alone(prepared[stored])])])
