@@ -1,6 +1,6 @@
 """Bad input: the error names the value and the way out, and the join goes on as if nothing was.
 
-Tests marked ``BUG`` were red when they were written.
+A comment that begins with ``Once`` tells what went wrong before the test was there.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ def test_options_that_make_no_sense(options, texts):
 
 
 def test_time_that_is_no_name():
-    # BUG: a bare TypeError
+    # Once: a bare TypeError
     with pytest.raises(sj.StreamJoinError) as error:
         make(time=5)
     says(error, "time=5", "pair")
@@ -148,7 +148,7 @@ def test_what_does_not_fit_the_schemas(on, options, right, texts):
 
 
 def test_a_time_column_of_uint64():
-    # BUG: an AssertionError
+    # Once: an AssertionError
     table = with_column("t", pa.array([1, 2, 3], pa.uint64()))
     with pytest.raises(sj.SchemaError) as error:
         make().push(table, table)
@@ -172,7 +172,7 @@ def test_a_time_column_of_uint64():
     ids=["units", "int and double"],
 )
 def test_order_columns_of_two_types(one, other, arrivals):
-    # BUG: raw keys of different types are compared, so the arrival order is wrong.
+    # Once: raw keys of different types are compared, so the arrival order is wrong.
     last, expected = {}, Counter()
     for side, row in (arrival.split() for arrival in arrivals.split(", ")):
         last[side] = int(row)
@@ -188,7 +188,7 @@ def test_order_columns_of_two_types(one, other, arrivals):
 
 
 def test_a_null_in_the_order_column():
-    # BUG: a NULL order sorts as the number 0. To be refused, or first, as Spark sorts NULL.
+    # Once: a NULL order sorts as the number 0. To be refused, or first, as Spark sorts NULL.
     left = with_column("o", pa.array([-5, None, 5]))
     join = sj.StreamJoin("l.k <= r.k + 100", sj.CountWindow(1), order="o", threads=1)
     try:
@@ -231,7 +231,7 @@ def test_bad_batches_change_nothing(bad, texts, side):
 
 
 def test_a_lone_array_is_no_batch():
-    # BUG: a bare ArrowInvalid
+    # Once: a bare ArrowInvalid
     with pytest.raises(sj.SchemaError) as error:
         make().push(left=pa.array([1, 2]))
     says(error, "pyarrow")
@@ -278,7 +278,7 @@ def test_an_error_in_a_key():
 
 
 def test_a_guard_keeps_a_residual_from_failing():
-    # BUG: Spark's `and` stops at the first false; here every residual is computed for every pair.
+    # Once: Spark's `and` stops at the first false; here every residual is computed for every pair.
     on = "l.k = r.k and l.id + r.id <> 2 and 1 / (l.id + r.id - 2) > 0"
     assert sj.join_tables(TABLE, TABLE, on=on).num_rows == 4
 
@@ -294,7 +294,7 @@ def test_a_self_join_goes_on_as_one():
 
 
 def test_a_reader_on_both_sides():
-    # BUG: read once for left, and nothing is left of it for right; a bare ValueError.
+    # Once: read once for left, and nothing is left of it for right; a bare ValueError.
     reader = TABLE.to_reader()
     try:
         result = sj.StreamJoin("l.k = r.k", sj.CountWindow(5)).push(reader, reader)
@@ -314,7 +314,7 @@ def test_a_watermark_needs_a_time_window():
 @pytest.mark.parametrize("watermark", ["noon", None, 1.5, True, [1]], ids=repr)
 @pytest.mark.parametrize("seen", [True, False], ids=["both sides seen", "nothing seen"])
 def test_a_watermark_that_is_no_time(watermark, seen):
-    # BUG: before both sides are seen anything is taken, and every later push fails.
+    # Once: before both sides are seen anything is taken, and every later push fails.
     join = make()
     if seen:
         join.push(TABLE, GOOD)
@@ -328,7 +328,7 @@ def test_a_watermark_that_is_no_time(watermark, seen):
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("watermark", [datetime(9999, 1, 1), 10**18], ids=str)
 def test_a_watermark_past_the_end_of_time(unit, watermark):
-    # BUG: a bare ArrowInvalid (ns) or OverflowError (milliseconds past the year 9999).
+    # Once: a bare ArrowInvalid (ns) or OverflowError (milliseconds past the year 9999).
     join, table = make(), with_column("t", pa.array([1, 2, 3], pa.timestamp(unit)))
     join.push(table, table.slice(0))
     try:
@@ -347,7 +347,7 @@ def test_a_watermark_between_two_ticks():
 
 
 def test_a_numpy_integer_is_a_watermark():
-    # BUG: refused, while windows take NumPy integers.
+    # Once: refused, while windows take NumPy integers.
     join = make()
     join.push(TABLE, GOOD)
     join.advance(np.int64(10_000))
@@ -368,7 +368,7 @@ def test_huge_integer_watermarks():
 
 @pytest.mark.parametrize("seen", [0, 1, 2])
 def test_bytes_that_are_not_all_of_a_snapshot(seen):
-    # BUG, fixed: truncated bytes gave a bare OSError or KeyError.
+    # Once: truncated bytes gave a bare OSError or KeyError.
     join = make()
     if seen:
         join.push(left=TABLE)
@@ -382,7 +382,7 @@ def test_bytes_that_are_not_all_of_a_snapshot(seen):
 
 @pytest.mark.parametrize("data", [b"", b"garbage", b"\0" * 100, "abc", None, 5], ids=repr)
 def test_what_is_no_snapshot(data):
-    # BUG, fixed: a text was taken as a file's path.
+    # Once: a text was taken as a file's path.
     with pytest.raises(sj.SnapshotError):
         sj.StreamJoin.restore(data)
 
@@ -407,14 +407,14 @@ def test_null_times_match_nothing_and_are_counted():
 
 
 def test_a_time_column_with_an_odd_name():
-    # BUG: a backtick in a name is not escaped.
+    # Once: a backtick in a name is not escaped.
     table = TABLE.rename_columns(["id", "a`b", "k", "x", "s"])
     result = sj.join_tables(table, table, on="l.k = r.k", window=TIMES, time="a`b")
     assert result.num_rows == 5
 
 
 def test_a_caller_may_reuse_its_buffers():
-    # BUG: NumPy memory behind a batch is kept, not copied, so stored rows change with it.
+    # Once: NumPy memory behind a batch is kept, not copied, so stored rows change with it.
     values = np.array([1, 2, 3])
     join = sj.StreamJoin("l.k = r.k", sj.CountWindow(10))
     join.push(left=pa.table({"k": pa.array(values), "x": pa.array(values)}))

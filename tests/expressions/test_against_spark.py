@@ -18,6 +18,8 @@ from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
 
+pytestmark = pytest.mark.spark
+
 INF, NAN = math.inf, math.nan
 
 

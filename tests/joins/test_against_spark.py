@@ -17,7 +17,7 @@ import streamjoin as sj
 NAN, INF = float("nan"), float("inf")
 LONG = 2**63 - 1
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 def table(**columns: Any) -> pa.Table:

@@ -509,7 +509,7 @@ def test_memory_of_a_following_watermark_is_bounded():
 
 
 def test_one_time_far_ahead_does_not_stop_expiry():
-    # BUG: the next subwindow starts at the outlier, so all that follows is late, goes into the
+    # Once: the next subwindow starts at the outlier, so all that follows is late, goes into the
     # side index of the subwindow that holds the outlier, and is kept for ever.
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
     live = []
@@ -524,7 +524,7 @@ def test_one_time_far_ahead_does_not_stop_expiry():
 
 
 def test_late_rows_in_the_batch_that_begins_a_subwindow():
-    # BUG: they go into the new subwindow, whose newest time may then lie before its start, and
+    # Once: they go into the new subwindow, whose newest time may then lie before its start, and
     # the next start before this one; starts must ascend, since late rows are placed by them.
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
     empty = table([])
@@ -536,14 +536,14 @@ def test_late_rows_in_the_batch_that_begins_a_subwindow():
 
 @pytest.mark.parametrize("wide", [1.1, 2.0**50 + 1, 1e300], ids=repr)
 def test_rounded_composite_ranges_find_a_pair_once(wide):
-    # BUG found here: two ranges of one part met in one rounded key, and the pair came out twice.
+    # Once: two ranges of one part met in one rounded key, and the pair came out twice.
     near = float(pa.scalar(wide).as_py()) * (1 + 2**-52)
     left, right = pa.table({"k": [1], "x": [wide]}), pa.table({"k": [1], "x": [near]})
     assert sj.join_tables(left, right, on="l.k = r.k and l.x <> r.x").num_rows == 1
 
 
 def test_not_equal_timestamps_of_one_key_match_once():
-    # BUG found here, as above.
+    # Once, as above.
     def at(microseconds):
         times = pa.array([1_700_000_000_000_000 + microseconds], pa.timestamp("us"))
         return pa.table({"k": [1], "t": times})
@@ -555,7 +555,7 @@ def test_not_equal_timestamps_of_one_key_match_once():
 
 
 def test_a_push_of_nothing_in_a_self_join():
-    # BUG found here: an AssertionError.
+    # Once: an AssertionError.
     join = sj.StreamJoin("l.k = r.k", sj.CountWindow(5))
     batch = table(stream(3))
     join.push(batch, batch)
@@ -563,7 +563,7 @@ def test_a_push_of_nothing_in_a_self_join():
 
 
 def test_self_join_with_two_order_columns():
-    # BUG found here: one chain cannot hold two orders, and rows were matched by others' keys.
+    # Once: one chain cannot hold two orders, and rows were matched by others' keys.
     rows = [{**row, "o": -row["id"]} for row in stream(12)]
     join = sj.StreamJoin("l.k = r.k", sj.CountWindow(3), order=("id", "o"), threads=1)
     other = sj.StreamJoin("l.k = r.k", sj.CountWindow(3), order=("id", "o"), threads=1)

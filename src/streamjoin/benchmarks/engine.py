@@ -59,7 +59,8 @@ def tables(report: Report, rows: int) -> None:
                 f"{name} DuckDB": duckdb_band(left, right, band),
                 f"{name} Polars": polars_band(left, right, band),
             },
-            repeats=3,
+            repeats=5,
+            warmup=2,
         )
     ours, duck, polar = times.values()
     report.speedup(f"{name} vs DuckDB", ours, duck, 3)
@@ -75,7 +76,7 @@ def duckdb_band(left: pa.Table, right: pa.Table, band: int) -> Callable[[], obje
         "select l.x, l.id, r.x as x_right, r.id as id_right from l, r "
         f"where l.x between r.x - {band} and r.x + {band}"
     )
-    return lambda: connection.execute(query).to_arrow_table()
+    return lambda: connection.sql(query).to_arrow_table()
 
 
 def polars_band(left: pa.Table, right: pa.Table, band: int) -> Callable[[], object]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from streamjoin.config import JoinConfig
 from streamjoin.joins.arrivals import number_step
-from streamjoin.joins.candidates import Found, surviving
+from streamjoin.joins.candidates import Found, checked
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.plan import SIDES
@@ -33,7 +33,7 @@ def band_for(rows: int, matches: float) -> str:
 
 def pair_ids(found: Found, schema: pa.Schema) -> Delivery:
     """Write every match out as a pair of row ids, and fetch no columns."""
-    return Delivery(sum(probes.size for probes, _ in surviving(found)))
+    return Delivery(sum(probes.size for probes, _ in checked(found)))
 
 
 class FullWindow:

@@ -201,7 +201,10 @@ class SortedRun:
         size = self.size + keys.size
         if size > self.capacity:
             self.resize(max(size, self.capacity + self.capacity // 2))
-        merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
+        if self.size:
+            merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
+        else:
+            self.keys[:size], self.row_ids[:size] = keys, row_ids
         self.size = size
         self.keys[size : size + PAD] = MAX_KEY
         sample(self.keys, size, KEYS, self.fine)

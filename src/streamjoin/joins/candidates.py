@@ -106,12 +106,20 @@ def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
     return first > subwindow.oldest or last < subwindow.newest
 
 
-def surviving(found: Found) -> Iterator[Pairs]:
-    """Yield the matching pairs among an index's candidates, a block at a time."""
+def checked(found: Found) -> Iterator[Pairs]:
+    """Yield the candidate pairs whose keys pass every check, a block at a time."""
     for pairs in found.matches.blocks(BLOCK, found.order):
         for check in found.checks:
             pairs = apply(check, *pairs)
-        if found.batch.plan.has_residuals and pairs[0].size:
+        if pairs[0].size:
+            yield pairs
+
+
+def surviving(found: Found) -> Iterator[Pairs]:
+    """Yield the matching pairs, residual conditions checked too, grouped for ``Rows.take``."""
+    for probes, rows in checked(found):
+        pairs = found.subwindow.rows.group(probes, rows)
+        if found.batch.plan.has_residuals:
             pairs = apply_residuals(found.batch, found.subwindow, *pairs)
         if pairs[0].size:
             yield pairs

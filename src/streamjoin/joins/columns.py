@@ -4,10 +4,26 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.batches import owned
-from streamjoin.kernels import Keys, RowIds
+from streamjoin.kernels import Keys, RowIds, kernel
 
-MANY_PIECES = 64  # beyond that, small pieces are put together
-SMALL_PIECE = 1 << 14  # rows
+MANY_PIECES = 32
+
+
+@kernel
+def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, RowIds]:
+    """Counting sort of pairs by the piece of their row; ``starts`` are the pieces' first rows."""
+    pieces = np.searchsorted(starts, rows, side="right") - 1
+    slots = np.zeros(starts.size + 1, np.int64)
+    for piece in pieces:
+        slots[piece + 1] += 1
+    for piece in range(starts.size):
+        slots[piece + 1] += slots[piece]
+    grouped_probes, grouped_rows = np.empty_like(probes), np.empty_like(rows)
+    for i in range(rows.size):
+        slot = slots[pieces[i]]
+        slots[pieces[i]] = slot + 1
+        grouped_probes[slot], grouped_rows[slot] = probes[i], rows[i]
+    return grouped_probes, grouped_rows
 
 
 class Column:
@@ -90,6 +106,9 @@ class Rows:
 
     Copies, because Arrow data made from NumPy or pandas share the caller's memory, which may
     change, and because a slice would keep the whole table it was cut from.
+
+    Pieces are put together when there are many, the smaller ones first, so that a row is copied
+    O(log n) times.
     """
 
     def __init__(self, copies: bool = True) -> None:
@@ -98,29 +117,52 @@ class Rows:
         self.size = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add a batch; small pieces are put together when there are many."""
+        """Add a batch."""
         self.pieces.append(owned(batch) if self.copies else batch)
         self.size += batch.num_rows
         if len(self.pieces) > MANY_PIECES:
-            self._combine()
+            count, size = 1, self.pieces[-1].num_rows
+            while count < len(self.pieces) and self.pieces[-count - 1].num_rows <= size:
+                count += 1
+                size += self.pieces[-count].num_rows
+            self._combine(max(count, 2))
 
-    def _combine(self) -> None:
-        """Put the small pieces at the end together."""
-        count = 0
-        for piece in reversed(self.pieces):
-            if piece.num_rows > SMALL_PIECE:
-                break
-            count += 1
+    def seal(self) -> None:
+        """Put all pieces together: no more are coming."""
+        self._combine(len(self.pieces))
+
+    def _combine(self, count: int) -> None:
         if count > 1:
             self.pieces[-count:] = [pa.concat_batches(self.pieces[-count:])]
 
+    @property
+    def starts(self) -> Keys:
+        """The row id that each piece begins with."""
+        return np.cumsum([0, *(piece.num_rows for piece in self.pieces[:-1])])
+
+    def group(self, probes: RowIds, rows: RowIds) -> tuple[RowIds, RowIds]:
+        """Bring pairs into the order of the pieces that their stored rows lie in."""
+        if len(self.pieces) == 1:
+            return probes, rows
+        return group_by_piece(probes, rows, self.starts)
+
     def take(self, rows: RowIds, names: tuple[str, ...] | None = None) -> pa.RecordBatch:
-        """Gather rows, of the named columns only if names are given."""
+        """Gather rows, grouped as ``group`` does; of the named columns only, if there are names.
+
+        Arrow would put all pieces together first, whatever their size.
+        """
         pieces = self.pieces if names is None else [piece.select(names) for piece in self.pieces]
-        indices = pa.array(rows)
         if len(pieces) == 1:
-            return pieces[0].take(indices)
-        return pa.Table.from_batches(pieces).take(indices).combine_chunks().to_batches()[0]
+            return pieces[0].take(pa.array(rows))
+        starts = self.starts
+        cuts = [np.count_nonzero(rows < start) for start in starts] + [rows.size]
+        return pa.concat_batches(
+            [
+                piece.take(pa.array(rows[first:last] - np.int32(start)))
+                for piece, start, first, last in zip(pieces, starts, cuts, cuts[1:], strict=False)
+                if last > first
+            ]
+        )
 
     @property
     def nbytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, surviving
+from streamjoin.joins.candidates import Found, checked, surviving
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,12 @@ def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa
 
 def count(found: Found, schema: pa.Schema) -> Delivery:
     """Count the matches; where no check is left, without looking at a single pair."""
-    if not found.checks and not found.batch.plan.has_residuals:
-        matches = len(found.matches)
-    else:
+    if found.batch.plan.has_residuals:
         matches = sum(probes.size for probes, _ in surviving(found))
+    elif found.checks:
+        matches = sum(probes.size for probes, _ in checked(found))
+    else:
+        matches = len(found.matches)
     return Delivery(2 * matches if found.mirrored else matches)
 
 

@@ -81,7 +81,8 @@ class Subwindow:
 
     def _insert(self, batch: Prepared, index: Index) -> None:
         ordered = batch.ordered(self.layout)
-        index.insert(ordered.keys, ordered.order + np.int32(len(self)))
+        row_ids = ordered.order + np.int32(len(self)) if len(self) else ordered.order
+        index.insert(ordered.keys, row_ids)
         self.append(batch)
 
     def append(self, batch: Prepared) -> None:
@@ -100,7 +101,8 @@ class Subwindow:
             self.newest = max(self.newest, int(times.max()))
 
     def seal(self) -> None:
-        """Close for inserts: the index drops its slack."""
+        """Close for inserts: the rows become one piece, the index drops its slack."""
+        self.rows.seal()
         self.index.seal()
 
     @property
