@@ -9,6 +9,7 @@ import pyarrow as pa
 from streamjoin.config import JoinConfig
 from streamjoin.joins.arrivals import number_step
 from streamjoin.joins.candidates import Found, checked
+from streamjoin.joins.chain import MakeIndex
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.plan import SIDES
@@ -48,12 +49,16 @@ class FullWindow:
         deliver: Callable[[Found, pa.Schema], Delivery],
         seed: int,
         threads: int = 2,
+        make_index: MakeIndex | None = None,
     ) -> None:
         self.window, self.batch = CountWindow(window), batch
         config = JoinConfig.check(
             band_for(window, matches), self.window, algorithm=algorithm, threads=threads
         )
         self.engine: Engine = config.make_engine(dict.fromkeys(SIDES, SCHEMA), deliver=deliver)
+        if make_index is not None:
+            for chain in self.engine.chains.values():
+                chain.make_index = make_index
         rng = np.random.default_rng(seed)
         for first in range(0, window, FILL):
             self._fill(uniform_batch(rng, min(FILL, window - first)))
