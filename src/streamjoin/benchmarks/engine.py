@@ -64,7 +64,7 @@ def tables(report: Report, rows: int) -> None:
                 f"{name} DuckDB": duckdb_band(left, right, band),
                 f"{name} Polars": polars_band(left, right, band),
             },
-            repeats=5,
+            repeats=9 if rows < 2_000_000 else 5,
             warmup=2,
         )
     ours, duck, polar = times.values()
