@@ -1,6 +1,6 @@
 """What users call: `StreamJoin` for streams, `join_tables` for tables, `explain` for both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -24,16 +24,14 @@ class JoinStats:
 
     rows_left: int
     rows_right: int
-    matches: int
-    late: int  # rows that came after the watermark had passed their time; they match nothing
-    null_times: int  # rows without a time; they match nothing
     live_left: int  # rows held, those included that wait for their subwindow to expire
     live_right: int
-    subwindows: int
     bytes: int
-    seconds: dict[
-        str, float
-    ]  # by phase: keys, sort, probe (with filter and gather), insert, expire
+    subwindows: int = 0
+    matches: int = 0
+    late: int = 0  # rows that came after the watermark had passed their time; they match nothing
+    null_times: int = 0  # rows without a time; they match nothing
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe filters and gathers
 
 
 class StreamJoin:
@@ -191,37 +189,22 @@ class StreamJoin:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         engine = self._engine
         if engine is None:
-            waiting = {
-                side: sum(
-                    step.batches[side].num_rows for step in self._waiting if side in step.batches
-                )
-                for side in SIDES
-            }
-            held = sum(batch.nbytes for step in self._waiting for batch in step.batches.values())
-            return JoinStats(
-                waiting["left"],
-                waiting["right"],
-                0,
-                0,
-                0,
-                waiting["left"],
-                waiting["right"],
-                0,
-                held,
-                {},
-            )
+            batches = [item for step in self._waiting for item in step.batches.items()]
+            rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
+            held = sum(batch.nbytes for _, batch in batches)
+            return JoinStats(rows["left"], rows["right"], rows["left"], rows["right"], held)
         counters, chains = engine.counters, engine.chains
-        held_chains = [chains["left"]] if engine.is_self_join else list(chains.values())
+        distinct = [chains["left"]] if engine.is_self_join else list(chains.values())
         return JoinStats(
             rows_left=counters.rows["left"],
             rows_right=counters.rows["right"],
+            live_left=len(chains["left"]),
+            live_right=len(chains["right"]),
+            bytes=sum(chain.nbytes for chain in distinct),
+            subwindows=sum(len(chain.subwindows) for chain in distinct),
             matches=counters.matches,
             late=counters.late,
             null_times=counters.null_times,
-            live_left=len(chains["left"]),
-            live_right=len(chains["right"]),
-            subwindows=sum(len(chain.subwindows) for chain in held_chains),
-            bytes=sum(chain.nbytes for chain in held_chains),
             seconds=engine.seconds | engine.join.seconds,
         )
 
