@@ -18,8 +18,8 @@ class Advice:
     reason: str
 
 
-def advise(algorithm: str, has_key: bool) -> Advice:
-    """Choose an algorithm; ``has_key`` tells whether there is anything to index by."""
+def advise(algorithm: str, has_key: bool, on: str) -> Advice:
+    """Choose an algorithm; ``has_key`` tells whether condition or window give a key to index by."""
     if algorithm not in ("auto", *ALGORITHMS):
         raise StreamJoinError(
             f"algorithm {algorithm!r} does not exist; choose 'auto' or one of "
@@ -29,10 +29,10 @@ def advise(algorithm: str, has_key: bool) -> Advice:
         return Advice("scan", "asked for; it compares every pair of rows in the window")
     if not has_key:
         raise ConditionError(
-            "the condition has no part that a join can use as a key, so every pair of rows would "
-            "have to be compared; add an equality (l.a = r.a), a band (abs(l.x - r.x) <= 5) or an "
-            "inequality (l.x < r.x) between the two sides, give a TimeWindow, or ask for "
-            "algorithm='scan' to compare every pair"
+            f"the condition {on!r} has no part that a join can use as a key, so every pair of rows "
+            "would have to be compared; add an equality (l.a = r.a), a band "
+            "(abs(l.x - r.x) <= 5) or an inequality (l.x < r.x) between the two sides, give a "
+            "TimeWindow, or ask for algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
         return Advice("bi_sort", "a probe finds its matches as ranges of a sorted array")

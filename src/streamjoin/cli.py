@@ -8,6 +8,7 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -233,7 +234,7 @@ def _friendly_errors() -> Iterator[None]:
     except StreamJoinError as error:
         message = str(error)
     except FileNotFoundError as error:
-        message = f"There is no file {error.filename or error}. Check the name and the folder."
+        message = f"There is no file {error.filename}. Check the name and the folder."
     except OSError as error:
         message = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
     except ModuleNotFoundError as error:
@@ -280,6 +281,8 @@ def _read(path: Path) -> "pa.Table":
     import pyarrow as pa
     from pyarrow import csv, feather, parquet
 
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, "there is no such file", str(path))
     readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "arrow": feather.read_table}
     try:
         return readers[_format_of(path)](path)

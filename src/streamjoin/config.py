@@ -78,7 +78,7 @@ class JoinConfig:
         has_key = bool(times) or any(
             not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
         )
-        advise(algorithm, has_key)
+        advise(algorithm, has_key, condition.sql())
         return cls(
             on if isinstance(on, str) else on.sql(),
             window,
@@ -103,7 +103,7 @@ class JoinConfig:
         if is_self and len(set(self.order or ("",))) == 1:  # two orders need two chains
             balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
             symmetric = balanced and is_symmetric(condition)
-        algorithm = advise(self.algorithm, plan.has_key).algorithm
+        algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
         return Engine(plan, self.window, algorithm, order, self.threads, symmetric, deliver)
 
 

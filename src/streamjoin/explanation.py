@@ -40,7 +40,8 @@ def explain(
     config = JoinConfig.check(on, window, time, order, algorithm, delay, threads)
     condition = parse_condition(on)
     keyed = any(not isinstance(part, Residual) for part in condition)
-    advice = advise(algorithm, keyed or isinstance(window, TimeWindow) or algorithm == "auto")
+    usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
+    advice = advise(algorithm, usable, config.on)
     index, filters = split(condition, config)
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     facts = [

@@ -7,7 +7,7 @@ from typing import Literal
 import pyarrow as pa
 from sqlglot import exp
 
-from streamjoin.errors import SchemaError
+from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.coercion import cast_to, common_type
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
@@ -81,4 +81,9 @@ class Operands:
 
     def values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
         """Evaluate one side's expression, in the common type."""
-        return cast_to(evaluate_side(self.expressions[side], side, batch), self.type)
+        expression = self.expressions[side]
+        values = evaluate_side(expression, side, batch)
+        try:
+            return cast_to(values, self.type)
+        except EvaluationError as error:
+            raise EvaluationError(f"in {expression.sql('spark')}: {error}") from None
