@@ -581,3 +581,14 @@ def test_results_come_in_the_columns_of_both_sides():
     names = SCHEMA.names
     assert result.schema.names == [*names, *(f"{name}_right" for name in names)]
     assert sorted(result.to_pylist(), key=itemgetter("id"))[0]["s_right"] == "a"
+
+
+@pytest.mark.parametrize("window", [sj.CountWindow(2**62), sj.TimeWindow("200000 days")], ids=str)
+def test_a_window_larger_than_memory_takes_little(window):
+    time = "t" if isinstance(window, sj.TimeWindow) else None
+    join = sj.StreamJoin("l.k = r.k", window, time=time)
+    rows = table(stream(10))
+    assert (
+        join.push(rows, rows.slice(0)).num_rows == sj.join_tables(rows, rows, "l.k = r.k").num_rows
+    )
+    assert join.stats.bytes < 1_000_000

@@ -113,8 +113,10 @@ class Chain:
                 start = self.subwindows[-1].start
             if coming.times is not None and self.subwindows:
                 start = max(start, int(coming.times.min()))
-            capacity = self.sizes.most if self.sizes.ticks is None else len(coming)
-            self.subwindows.append(self.create(min(capacity, self.sizes.most), start))
+            # The first one may stay small; where one was filled, the next will be.
+            fills = self.sizes.ticks is None and bool(self.subwindows)
+            capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
+            self.subwindows.append(self.create(capacity, start))
         return self.subwindows[-1]
 
     def _insert_late(self, batch: Prepared) -> None:

@@ -35,7 +35,8 @@ from streamjoin.windows import CountWindow, TimeWindow, Window
 INDEXES: dict[str, type[BISort] | type[Scan]] = {"bi_sort": BISort, "scan": Scan}
 
 SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
-FEW_ROWS, LEAST_ROWS, MOST_ROWS = 1 << 10, 1 << 14, 1 << 23  # in a subwindow
+FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
+LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:
     """Return when a subwindow of this side is full."""
     if isinstance(window, CountWindow):
         rows = window.left if side == "left" else window.right
-        return Sizes(most=max(-(-rows // SUBWINDOWS), FEW_ROWS))
+        return Sizes(most=min(max(-(-rows // SUBWINDOWS), FEW_ROWS), MOST_COUNTED))
     if isinstance(window, TimeWindow):
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact
