@@ -8,7 +8,6 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import ENOENT
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,14 +33,6 @@ app = typer.Typer(
 )
 
 SHOWN_ROWS = 10
-ENDINGS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 
 WindowOption = Annotated[
     str | None,
@@ -171,10 +162,11 @@ def bench(
     with _friendly_errors():
         from streamjoin.benchmarks.harness import Report
         from streamjoin.benchmarks.registry import find_suite
+        from streamjoin.files import check_folder
 
         run = find_suite(suite)
         if json is not None:
-            _check_folder(json)
+            check_folder(json)
         report = Report(suite, quick)
         run(report, quick)
         Console().print(report.table())
@@ -193,16 +185,18 @@ def _join(
     threads: int | None,
     out: Path | None,
 ) -> None:
+    from streamjoin.files import check_folder, format_of, read_table, write_table
+
     if out is not None:  # before the work, not after it
-        _format_of(out)
-        _check_folder(out)
+        format_of(out)
+        check_folder(out)
     for path in (left, right):
-        _format_of(path)
+        format_of(path)
     progress = Console(stderr=True)
     with progress.status("loading ..."):
         import streamjoin as sj
     with progress.status(f"reading {escape(left.name)} and {escape(right.name)} ..."):
-        left_table, right_table = _read(left), _read(right)
+        left_table, right_table = read_table(left), read_table(right)
     rows = left_table.num_rows + right_table.num_rows
     start = time.perf_counter()
     with progress.status(f"joining {rows:,} rows ..."):
@@ -220,7 +214,7 @@ def _join(
         Console().print(_first_rows(matches))
     else:
         with progress.status(f"writing {escape(out.name)} ..."):
-            _write(matches, out)
+            write_table(matches, out)
     typer.echo(
         f"{left_table.num_rows:,} x {right_table.num_rows:,} rows, "
         f"{matches.num_rows:,} matches, {seconds:.2f} s{f', written to {out}' if out else ''}"
@@ -258,51 +252,6 @@ def _time_columns(text: str | None) -> tuple[str, str] | None:
         return None
     left, _, right = (part.strip() for part in text.partition(","))
     return left, right or left
-
-
-def _check_folder(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
-        raise StreamJoinError(
-            f"{path} cannot be written: the folder {path.parent} is not there. Create it first."
-        )
-
-
-def _format_of(path: Path) -> str:
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise StreamJoinError(
-            f"{path} ends in {ending!r}, which names no format that is read or written here. "
-            f"Use one of {', '.join(ENDINGS)}."
-        )
-    return ENDINGS[ending]
-
-
-def _read(path: Path) -> "pa.Table":
-    import pyarrow as pa
-    from pyarrow import csv, feather, parquet
-
-    if not path.exists():
-        raise FileNotFoundError(ENOENT, "there is no such file", str(path))
-    readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "arrow": feather.read_table}
-    try:
-        return readers[_format_of(path)](path)
-    except pa.ArrowInvalid as error:
-        raise StreamJoinError(
-            f"{path} cannot be read as {_format_of(path)}: {error}. Check that the ending is right."
-        ) from error
-
-
-def _write(table: "pa.Table", path: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import csv, feather, parquet
-
-    writers = {"parquet": parquet.write_table, "csv": csv.write_csv, "arrow": feather.write_feather}
-    try:
-        writers[_format_of(path)](table, path)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise StreamJoinError(
-            f"{path} cannot be written as {_format_of(path)}: {error}. Try .parquet instead."
-        ) from error
 
 
 def _first_rows(table: "pa.Table") -> Table:
