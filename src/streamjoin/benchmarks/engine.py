@@ -111,10 +111,10 @@ def take_turns(workloads: dict[str, FullWindow]) -> list[Series]:
 
 
 def sliding(report: Report, window: int, steps: int, target: float) -> None:
-    """BI-Sort against nested loops in count windows, two matches a row.
+    """BI-Sort against the nested loop in count windows, two matches a row, pairs written out.
 
-    BI-Sort's matches are ranges, as in the paper; what it costs to write the pairs out, or to
-    gather joined rows, is measured beside it. A nested loop has pairs and nothing else.
+    What BI-Sort reaches with matches left as ranges, as in the paper, or with joined rows gathered
+    is kept as series; so is a plain nested loop, whose ratio stands in the note.
     """
     name = f"sliding {window:,}"
     seed = report.seed(name, window)
@@ -137,17 +137,22 @@ def sliding(report: Report, window: int, steps: int, target: float) -> None:
             for form, values in zip(forms, zip(*turns, strict=True), strict=True)
         }
     report.add(*ours.values())
-    for loop_name, theirs in (("nested loop", nested), ("plain nested loop", papers)):
-        ratio = ours["ranges"].median / theirs.median
-        report.at_least(f"{name} BI-Sort vs {loop_name}", ratio, target, ours["ranges"], theirs)
+    report.add(papers)
+    pairs = ours["pairs"]
+    note = (
+        f"{pairs.median / papers.median:,.0f}x a plain loop; "
+        f"as ranges {ours['ranges'].median / nested.median:,.0f}x"
+    )
+    ratio = pairs.median / nested.median
+    report.at_least(f"{name} BI-Sort vs nested loop", ratio, target, pairs, nested, note)
 
 
 def doubling(report: Report, windows: list[int]) -> None:
-    """What doubling the window costs BI-Sort."""
+    """What doubling the window costs BI-Sort, pairs written out."""
     with report.step(f"windows from {windows[0]:,} to {windows[-1]:,}"):
         series = take_turns(
             {
-                f"window {size:,}": FullWindow(size, BATCH, 2, "bi_sort", keep_ranges, size)
+                f"window {size:,}": FullWindow(size, BATCH, 2, "bi_sort", pair_ids, size)
                 for size in windows
             }
         )

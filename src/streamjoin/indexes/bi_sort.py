@@ -48,6 +48,7 @@ class BISort:
         self, capacity: int = BUFFER_CAPACITY, buffer_capacity: int = BUFFER_CAPACITY
     ) -> None:
         self.buffer_capacity = buffer_capacity
+        self.last_batch = 0
         self.main, self.buffer = SortedRun(capacity), SortedRun(min(buffer_capacity, 64))
 
     @classmethod
@@ -59,7 +60,7 @@ class BISort:
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
         """Add an ascending batch. Matches of earlier probes no longer hold."""
-        limit = self.limit(keys.size)
+        limit, self.last_batch = self.limit(keys.size), keys.size
         if keys.size >= limit and not self.buffer.size:
             self.main.merge(keys, row_ids)
             return
@@ -121,6 +122,6 @@ class BISort:
         """Assert the invariants; tests call this after every step."""
         self.main.check()
         self.buffer.check()
-        assert self.buffer.size < max(self.buffer_capacity, len(self))
+        assert self.buffer.size < max(self.limit(self.last_batch), 1)
         row_ids = np.concatenate([run.row_ids[: run.size] for run in (self.main, self.buffer)])
         assert np.unique(row_ids).size == len(self)

@@ -9,10 +9,10 @@ whole once all its rows have left the window; until then, probes skip its expire
 
 Rows arrive out of order within the watermark. A subwindow is responsible for the times from its
 ``start`` to the next one's; a row older than the newest's start goes into the side index of the
-subwindow that is responsible for it, which keeps the time ranges of subwindows apart, so that
-expiry stays whole and probes can skip subwindows.
-
-How large a subwindow gets: an eighth to a half of the window is a good size, see ``Sizes``.
+subwindow that is responsible for it (III-G2), which keeps the time ranges of subwindows apart, so
+that expiry stays whole and probes can skip subwindows. A side index stays small, at most a quarter
+of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
+never changes the result.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ from streamjoin.indexes.protocol import Index
 from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
-from streamjoin.kernels import MIN_KEY
+from streamjoin.kernels import MIN_KEY, Keys
 
 MakeIndex = Callable[[int], Index]  # takes the capacity expected
 
@@ -74,12 +74,8 @@ class Chain:
 
     def insert(self, batch: Prepared) -> None:
         """Store a batch: late rows with their subwindow, the others in the newest."""
-        times = batch.times
-        if times is not None and self.subwindows:
-            late = times < self.subwindows[-1].start
-            if late.any():
-                self._insert_late(batch.take(np.flatnonzero(late)))
-                batch = batch.take(np.flatnonzero(~late))
+        if batch.times is not None and self.subwindows:
+            batch = self._set_late_aside(batch, batch.times)
         first = 0
         while first < len(batch):
             rest = batch.take(slice(first, None)) if first else batch
@@ -101,33 +97,44 @@ class Chain:
         return subwindow
 
     def _newest(self, coming: Prepared) -> Subwindow:
-        """Return a subwindow with room, a new one if need be.
-
-        A new one starts at the first of the times that are coming, not after the last one before
-        it: a single time far ahead would make all that follow late.
-        """
+        """Return a subwindow with room, a new one if need be."""
         if self.is_full:
             start = MIN_KEY
             if self.subwindows:
                 self.subwindows[-1].seal()
-                start = self.subwindows[-1].start
-            if coming.times is not None and self.subwindows:
-                start = max(start, int(coming.times.min()))
+                if coming.times is not None:
+                    start = self._next_start(coming.times)
             # The first one may stay small; where one was filled, the next will be.
             fills = self.sizes.ticks is None and bool(self.subwindows)
             capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
             self.subwindows.append(self.create(capacity, start))
         return self.subwindows[-1]
 
-    def _insert_late(self, batch: Prepared) -> None:
-        """Put late rows into the side index of the subwindow that is responsible for their time."""
-        times = batch.times
-        assert times is not None
+    def _next_start(self, times: Keys) -> int:
+        """Return where the next subwindow starts: at the end of the newest.
+
+        But not after half of what is coming: a single time far ahead would make all that follows
+        late.
+        """
+        newest, middle = self.subwindows[-1], times.size // 2
+        median = int(np.partition(times, middle)[middle])
+        return max(newest.start, min(newest.newest, median))
+
+    def _set_late_aside(self, batch: Prepared, times: Keys) -> Prepared:
+        """Put late rows into the side index that is responsible for them; return the others."""
+        if not len(batch):
+            return batch
+        newest_start = self._next_start(times) if self.is_full else self.subwindows[-1].start
         starts = np.array([subwindow.start for subwindow in self.subwindows])
         owners = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
-        for owner in np.unique(owners):
-            rows = batch.take(np.flatnonzero(owners == owner))
-            self.subwindows[owner].insert_late(rows, lambda: self.make_index(0))
+        stays = times >= newest_start
+        for owner in np.unique(owners[~stays]):
+            subwindow = self.subwindows[owner]
+            late = np.flatnonzero(~stays & (owners == owner))
+            aside, stays[late[subwindow.side_room :]] = late[: subwindow.side_room], True
+            if aside.size:
+                subwindow.insert_late(batch.take(aside), lambda: self.make_index(0))
+        return batch if stays.all() else batch.take(np.flatnonzero(stays))
 
     def expire(self, before: int) -> None:
         """Drop the subwindows whose rows all have a time, or an ordinal, less than ``before``."""

@@ -12,10 +12,11 @@ Invariants, asserted by ``check``:
     1. ``index`` and ``side`` together hold each row id once.
     2. Every key column has one entry a row.
     3. ``oldest`` and ``newest`` are the least and the greatest event time of the rows.
+    4. ``side`` holds at most a quarter of the rows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,13 @@ class Subwindow:
         """Add rows to the index."""
         self._insert(batch, self.index)
 
-    def insert_late(self, batch: Prepared, make_index: Any) -> None:
+    @property
+    def side_room(self) -> int:
+        """How many more late rows the side index takes: it stays below a quarter of the whole."""
+        held = 0 if self.side is None else len(self.side)
+        return max((len(self) - held) // 3 - held, 0)
+
+    def insert_late(self, batch: Prepared, make_index: Callable[[], Index]) -> None:
         """Add rows that came after this subwindow was closed to its side index."""
         if self.side is None:
             self.side = make_index()
@@ -135,6 +142,7 @@ class Subwindow:
         assert np.array_equal(np.sort(held), np.arange(len(self)))
         columns = [*self.equality_keys, *self.range_keys.values()]
         assert all(column.size == len(self) for column in columns)
+        assert self.side is None or 4 * len(self.side) <= len(self)
         if self.plan.time_part is not None and len(self):
             times = self.range_keys[self.plan.time_part].values
             assert (self.oldest, self.newest) == (times.min(), times.max())

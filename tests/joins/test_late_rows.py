@@ -1,0 +1,57 @@
+"""Rows out of order within the watermark: side indexes take them, and expiry goes on."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+
+import streamjoin as sj
+from streamjoin.joins import engine as engines
+
+
+def check(join):
+    for chain in join._engine.chains.values():
+        chain.check()
+
+
+def test_rows_out_of_order_go_to_side_indexes_and_match(monkeypatch):
+    monkeypatch.setattr(engines, "LEAST_ROWS", 100)
+    rng = np.random.default_rng(7)
+    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(200), time="t", delay=100, threads=1)
+    pushed, aside, pairs = ([], []), 0, Counter()
+    for first in range(0, 3000, 20):
+        batches = []
+        for side in (0, 1):
+            times = np.arange(first, first + 20) - rng.integers(0, 100, 20)
+            ids = np.arange(20) + len(pushed[side]) * 20
+            batches.append(pa.table({"id": ids, "k": rng.integers(0, 50, 20), "t": times}))
+            pushed[side].append(batches[-1])
+        result = join.push(*batches)
+        pairs.update(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
+        check(join)
+        held = [each for chain in join._engine.chains.values() for each in chain]
+        aside = max(aside, sum(len(each.side) for each in held if each.side is not None))
+    left, right = (pa.concat_tables(batches).to_pylist() for batches in pushed)
+    assert aside > 20
+    assert join.stats.late == 0
+    assert join.stats.live_left < 1000
+    assert pairs == Counter(
+        (one["id"], two["id"])
+        for one in left
+        for two in right
+        if one["k"] == two["k"] and abs(one["t"] - two["t"]) <= 200
+    )
+
+
+def test_times_far_ahead_on_both_sides_of_a_seal_do_not_stop_expiry(monkeypatch):
+    monkeypatch.setattr(engines, "LEAST_ROWS", 10)
+    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
+    live = []
+    for first in range(0, 1000, 10):
+        times = [10**9] * 10 if first in (20, 30) else list(range(first, first + 10))
+        rows = pa.table({"id": range(10), "k": [1] * 10, "t": times})
+        join.push(rows, rows.slice(0))
+        join.advance(first)
+        check(join)
+        live.append(join.stats.live_left)
+    assert max(live) <= 100
