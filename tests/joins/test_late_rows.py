@@ -48,7 +48,11 @@ def test_times_far_ahead_on_both_sides_of_a_seal_do_not_stop_expiry(monkeypatch)
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
     live = []
     for first in range(0, 1000, 10):
-        times = [10**9] * 10 if first in (20, 30) else list(range(first, first + 10))
+        times = list(range(first, first + 10))
+        if first == 20:
+            times[-1] = 10**9  # the newest time when its subwindow is sealed
+        if first == 30:
+            times = [10**9] * 10  # and the median of the batch that opens the next
         rows = pa.table({"id": range(10), "k": [1] * 10, "t": times})
         join.push(rows, rows.slice(0))
         join.advance(first)
