@@ -12,7 +12,7 @@ from streamjoin.benchmarks.harness import Series
 from streamjoin.cli import app
 
 CONDITION = "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05"
-COMMANDS = ["demo", "explain", "join", "bench"]
+COMMANDS = ["demo", "explain", "join", "run", "bench"]
 
 WRITERS = {
     "parquet": parquet.write_table,

@@ -1,4 +1,4 @@
-"""The command ``streamjoin``: joins files, explains conditions, shows a demo, runs benchmarks.
+"""The command ``streamjoin``: joins files, runs jobs on Spark, explains, shows a demo, measures.
 
 Commands import what they need when they run, so ``streamjoin --help`` answers at once. Whatever
 the user can mend (a condition, a window, a file) ends as one red paragraph on stderr and exit code
@@ -33,6 +33,7 @@ app = typer.Typer(
 )
 
 SHOWN_ROWS = 10
+SPARK_PACKAGES = ("pyspark", "pandas", "google")  # google is protobuf
 
 WindowOption = Annotated[
     str | None,
@@ -148,6 +149,38 @@ def join(
 
 
 @app.command()
+def run(
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="The TOML file with the job.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the file and explain the join, no more.")
+    ] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help="Stop a stream after so long; else by Ctrl-C.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Replace a value of the file, e.g. [green]right.path=other/[/green]; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Run a join on Spark, of streams or of tables, as a file describes it (docs/jobs.md).
+
+    [bold]Example[/bold]: [green]streamjoin run job.toml --seconds 60 --set join.cores=4[/green]
+    """
+    with _friendly_errors():
+        from streamjoin.spark.job import explain_job, load_job, run_job
+
+        loaded = load_job(job, settings or ())
+        if dry_run:
+            typer.echo(explain_job(loaded))
+        else:
+            typer.echo(run_job(loaded, console=Console(stderr=True), seconds=seconds))
+
+
+@app.command()
 def bench(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="Which one, e.g. engine.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False,
@@ -232,9 +265,11 @@ def _friendly_errors() -> Iterator[None]:
     except OSError as error:
         message = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("streamjoin"):
+        package = (error.name or "").partition(".")[0]
+        if package == "streamjoin":
             raise
-        message = f"This command needs {error.name}. Install it: pip install 'streamjoin[bench]'."
+        extra = "spark" if package in SPARK_PACKAGES else "bench"
+        message = f"This command needs {package}. Install it: pip install 'streamjoin[{extra}]'."
     else:
         return
     Console(stderr=True).print(f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False)

@@ -1,7 +1,7 @@
 """The configuration of a join, checked once, where the user gives it."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -93,7 +93,7 @@ class JoinConfig:
         self,
         schemas: dict[Side, pa.Schema],
         is_self: bool = False,
-        deliver: Callable[[Found, pa.Schema], Delivery] = gather,
+        deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
     ) -> Engine:
         """Bind this configuration to the schemas of both sides."""
         condition = parse_condition(self.on, schemas["left"], schemas["right"])

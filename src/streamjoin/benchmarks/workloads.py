@@ -32,9 +32,9 @@ def band_for(rows: int, matches: float) -> str:
     return f"abs(l.x - r.x) <= {max(int(SPAN / rows * matches / 2), 0)}"
 
 
-def pair_ids(found: Found, schema: pa.Schema) -> Delivery:
+def pair_ids(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Write every match out as a pair of row ids, and fetch no columns."""
-    return Delivery(sum(probes.size for probes, _ in checked(found)))
+    yield Delivery(sum(probes.size for probes, _ in checked(found)))
 
 
 class FullWindow:
@@ -46,7 +46,7 @@ class FullWindow:
         batch: int,
         matches: float,
         algorithm: str,
-        deliver: Callable[[Found, pa.Schema], Delivery],
+        deliver: Callable[[Found, pa.Schema], Iterator[Delivery]],
         seed: int,
         threads: int = 2,
         make_index: MakeIndex | None = None,

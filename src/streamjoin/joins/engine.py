@@ -5,7 +5,7 @@ It takes record batches whose schemas are known and gives joined record batches.
 sides are one stream; then it tells whether (a, b) matches whenever (b, a) does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -25,7 +25,7 @@ from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns, choose_layout
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.sliding import SlidingJoin
-from streamjoin.kernels import MIN_KEY, Keys
+from streamjoin.kernels import MIN_KEY, Flags, Keys
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.parts import validity
 from streamjoin.keys.sort_keys import encode
@@ -37,6 +37,8 @@ INDEXES: dict[str, type[BISort] | type[Scan]] = {"bi_sort": BISort, "scan": Scan
 SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
 FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
+
+Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Engine:
         order: Operands | None = None,
         threads: int = 1,
         symmetric: bool | None = None,
-        deliver: Callable[[Found, pa.Schema], Delivery] = gather,
+        deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
     ) -> None:
         self.plan, self.window, self.algorithm, self.order = plan, window, algorithm, order
         self.schema = joined_schema(plan.schemas["left"], plan.schemas["right"])
@@ -95,7 +97,7 @@ class Engine:
     def _make_index(self, capacity: int) -> Index:
         return INDEXES[self.algorithm](max(capacity, 1))
 
-    def _deliver(self, found: Found) -> Delivery:
+    def _deliver(self, found: Found) -> Iterator[Delivery]:
         return self._deliver_to(found, self.schema)
 
     @property
@@ -103,8 +105,18 @@ class Engine:
         """The stored rows of both sides."""
         return self.join.chains
 
-    def push(self, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def push(self, batches: Mapping[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Join a batch of one side or of both; an error leaves everything as it was."""
+        return list(self.flow(batches))
+
+    def flow(
+        self, batches: Mapping[Side, pa.RecordBatch], choose: Choose | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Join as `push` does, but give the joined rows as they are found.
+
+        State changes when the last has been taken. Where a join is spread over cores, ``choose``
+        tells which of the rows that probe are stored here.
+        """
         begin = perf_counter()
         orders: Orders = {}
         prepared: dict[Side, Prepared] = {}
@@ -118,21 +130,22 @@ class Engine:
             number_step(self.window, prepared, counts, arrived, orders)
         self._choose_layouts(prepared)
         self.seconds["keys"] += perf_counter() - begin
-        delivered = self.join.step(
-            prepared.get("left"), prepared.get("right"), interleaved=len(orders) == 2
-        )
+        stored = None if choose is None else {s: choose(s, each) for s, each in prepared.items()}
+        matches = 0
+        for delivery in self.join.step(prepared, len(orders) == 2, stored):
+            matches += delivery.matches
+            yield from delivery.rows
         for side, rows in prepared.items():
             self.counters.rows[side] += batches[side].num_rows
-            self.counters.late += rows.late
+            self.counters.late += rows.late.size
             self.counters.null_times += rows.null_times
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
-        self.counters.matches += sum(delivery.matches for delivery in delivered)
+        self.counters.matches += matches
         if isinstance(self.window, CountWindow):
             self._expire(
                 left=arrived["left"] - self.window.left, right=arrived["right"] - self.window.right
             )
-        return [batch for delivery in delivered for batch in delivery.rows]
 
     def _expire(self, left: int, right: int) -> None:
         """Drop the subwindows whose rows all come before these ordinals or times."""
@@ -148,9 +161,7 @@ class Engine:
         if self.watermark is not None and watermark <= self.watermark:
             return
         self.watermark = watermark
-        assert self.plan.time_part is not None
-        [(low, high)] = self.plan.ranges[self.plan.time_part].exact
-        self._expire(left=watermark + int(low), right=watermark - int(high))
+        self._expire(**self.plan.needed_from(watermark))
 
     def follow(self, delay: int) -> None:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""

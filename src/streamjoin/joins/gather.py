@@ -3,11 +3,13 @@
 Columns are fetched last, from pairs of row numbers, once everything is checked.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from streamjoin.joins.candidates import Found, checked, surviving
+from streamjoin.keys.operands import OTHER, Side
 
 
 @dataclass(frozen=True)
@@ -18,17 +20,24 @@ class Delivery:
     rows: list[pa.RecordBatch] = field(default_factory=list)
 
 
-def gather(found: Found, schema: pa.Schema) -> Delivery:
-    """Fetch the joined rows."""
-    joined = []
+Names = dict[Side, tuple[str, ...]]  # columns of each side
+
+
+def gather(found: Found, schema: pa.Schema, names: Names | None = None) -> Iterator[Delivery]:
+    """Fetch the joined rows, a block at a time: their number has no bound.
+
+    With ``names``, of these columns only; ``schema`` is that of the result.
+    """
+    side = found.batch.side
+    source = found.batch.rows if names is None else found.batch.rows.select(names[side])
     for probes, rows in surviving(found):
-        probing = found.batch.rows.take(pa.array(probes))
-        stored = found.subwindow.rows.take(rows)
-        left, right = (probing, stored) if found.batch.side == "left" else (stored, probing)
-        joined.append(beside(left, right, schema))
+        probing = source.take(pa.array(probes))
+        stored = found.subwindow.rows.take(rows, None if names is None else names[OTHER[side]])
+        left, right = (probing, stored) if side == "left" else (stored, probing)
+        joined = [beside(left, right, schema)]
         if found.mirrored:
             joined.append(beside(right, left, schema))
-    return Delivery(sum(batch.num_rows for batch in joined), joined)
+        yield Delivery(len(joined) * probes.size, joined)
 
 
 def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -36,7 +45,7 @@ def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=schema)
 
 
-def count(found: Found, schema: pa.Schema) -> Delivery:
+def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Count the matches; where no check is left, without looking at a single pair."""
     if found.batch.plan.has_residuals:
         matches = sum(probes.size for probes, _ in surviving(found))
@@ -44,9 +53,9 @@ def count(found: Found, schema: pa.Schema) -> Delivery:
         matches = sum(probes.size for probes, _ in checked(found))
     else:
         matches = len(found.matches)
-    return Delivery(2 * matches if found.mirrored else matches)
+    yield Delivery(2 * matches if found.mirrored else matches)
 
 
-def keep_ranges(found: Found, schema: pa.Schema) -> Delivery:
+def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
-    return Delivery(len(found.matches))
+    yield Delivery(len(found.matches))

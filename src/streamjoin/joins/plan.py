@@ -90,6 +90,12 @@ class JoinPlan:
             and self.filters == {"left": None, "right": None}
         )
 
+    def needed_from(self, watermark: int) -> dict[Side, int]:
+        """Return the least time on each side that rows from ``watermark`` on can still meet."""
+        assert self.time_part is not None
+        [(low, high)] = self.ranges[self.time_part].exact
+        return {"left": watermark + int(low), "right": watermark - int(high)}
+
     @property
     def has_residuals(self) -> bool:
         """Whether pairs need a look at their columns."""

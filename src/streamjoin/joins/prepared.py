@@ -33,6 +33,11 @@ class Ordered:
     keys: Keys  # index keys, ascending
 
 
+def no_rows() -> NDArray[np.int64]:
+    """Return the positions of no rows."""
+    return np.empty(0, np.int64)
+
+
 @dataclass
 class Prepared:
     """The rows of one batch that can match. Positions and keys below count these rows only."""
@@ -44,7 +49,7 @@ class Prepared:
     positions: NDArray[np.int64] | None = None  # where the rows stood in their batch; None: all
     ordinals: Keys | None = None  # count windows: each row's place in its stream
     visible: Range | None = None  # count windows: the other stream's ordinals that each row meets
-    late: int = 0
+    late: NDArray[np.int64] = field(default_factory=no_rows)  # where rows stood that came too late
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
     _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
@@ -105,6 +110,17 @@ class Prepared:
             self._part_ranges[part] = ranges
         return self._part_ranges[part]
 
+    def select(self, flags: Flags) -> "Prepared":
+        """Return the rows that are marked; where they are sorted already, they stay so."""
+        if flags.all():
+            return self
+        selected = self.take(np.flatnonzero(flags))
+        places = np.cumsum(flags, dtype=np.int32) - np.int32(1)
+        for layout, ordered in self._ordered.items():
+            keep = flags[ordered.order]
+            selected._ordered[layout] = Ordered(places[ordered.order[keep]], ordered.keys[keep])
+        return selected
+
     def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
         if isinstance(rows, slice):
@@ -144,14 +160,14 @@ def prepare(
     Late rows go first and conditions on the row next, so that keys are computed only where these
     hold: ``l.a <> 0 and 10 / l.a < r.b`` does not divide by zero.
     """
-    chosen, late, null_times, newest = Selection(batch), 0, 0, None
+    chosen, late, null_times, newest = Selection(batch), no_rows(), 0, None
     if plan.time_part is not None:
         times, has_time = plan.ranges[plan.time_part].keys(side, batch)
         if has_time is None:
             has_time = np.ones(times.size, np.bool_)
         on_time = has_time if watermark is None else has_time & (times >= watermark)
         null_times = int(times.size - has_time.sum())
-        late = int(has_time.sum() - on_time.sum())
+        late = np.flatnonzero(has_time & ~on_time)
         newest = int(times[has_time].max()) if has_time.any() else None
         chosen.keep(on_time)
     condition = plan.filters[side]

@@ -9,7 +9,7 @@ the batch probes once and each match counts for both::
     otherwise     B as left -> chain     B as right -> chain     B -> B     insert B
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from streamjoin.joins.candidates import Found
@@ -17,6 +17,7 @@ from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.sliding import Probe, SlidingJoin
+from streamjoin.kernels import Flags
 from streamjoin.keys.operands import Side
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class SelfJoin(SlidingJoin[T]):
         self,
         plan: JoinPlan,
         chains: dict[Side, Chain],
-        deliver: Callable[[Found], T],
+        deliver: Callable[[Found], Iterator[T]],
         threads: int,
         symmetric: bool,
     ) -> None:
@@ -37,11 +38,16 @@ class SelfJoin(SlidingJoin[T]):
         self.symmetric = symmetric
 
     def step(
-        self, left: Prepared | None, right: Prepared | None, interleaved: bool = False
-    ) -> list[T]:
+        self,
+        batches: Mapping[Side, Prepared],
+        interleaved: bool = False,
+        stored: Mapping[Side, Flags] | None = None,
+    ) -> Iterator[T]:
         """Join one batch, given in both roles, with the rows so far and with itself."""
-        if left is None or right is None or not len(left):
-            return []
+        assert stored is None  # a distributed join stores each role by itself
+        if not batches or not len(batches["left"]):
+            return
+        left, right = batches["left"], batches["right"]
         right.share_order(left)
         chain = self.chains["left"]
         self.sort([left])
@@ -51,6 +57,5 @@ class SelfJoin(SlidingJoin[T]):
         probes.append(Probe(right, [chain.alone(left)]))
         if interleaved:
             probes.append(Probe(left, [chain.alone(right)]))
-        delivered = self.probe(probes)
+        yield from self.probe(probes)
         self.insert([left])
-        return delivered

@@ -13,7 +13,7 @@ in all subwindows, and kernels run without the GIL (III-G3). What a thread does 
 up to the caller's ``deliver``: gather columns, count them, or leave them as ranges.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,6 +25,7 @@ from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
+from streamjoin.kernels import Flags
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
 
@@ -61,31 +62,40 @@ class SlidingJoin(Generic[T]):
         self,
         plan: JoinPlan,
         chains: dict[Side, Chain],
-        deliver: Callable[[Found], T],
+        deliver: Callable[[Found], Iterator[T]],
         threads: int = 1,
     ) -> None:
         self.plan, self.chains, self.deliver, self.threads = plan, chains, deliver, threads
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.seconds = {"sort": 0.0, "probe": 0.0, "insert": 0.0}
+        self.inserted: list[Prepared] = []  # by the last step
 
     def step(
-        self, left: Prepared | None, right: Prepared | None, interleaved: bool = False
-    ) -> list[T]:
-        """Join one batch of either stream, or of both, and return what ``deliver`` returned.
+        self,
+        batches: Mapping[Side, Prepared],
+        interleaved: bool = False,
+        stored: Mapping[Side, Flags] | None = None,
+    ) -> Iterator[T]:
+        """Join one batch of either stream, or of both, and yield what ``deliver`` yields.
 
-        ``interleaved`` tells that some rows of ``right`` arrived before some of ``left``.
+        ``interleaved`` tells that some rows of ``right`` arrived before some of ``left``. All rows
+        probe; of a side in ``stored``, only those that it marks are kept. Matches are looked for as
+        they are asked for, and rows are inserted after the last.
         """
-        batches = [batch for batch in (left, right) if batch is not None and len(batch)]
-        self.sort(batches)
-        probes = [Probe(batch, self.chains[OTHER[batch.side]]) for batch in batches]
-        if len(batches) == 2:
-            left, right = batches
-            probes.append(Probe(right, [self.chains["left"].alone(left)]))
+        coming = {side: batch for side, batch in batches.items() if len(batch)}
+        self.sort(list(coming.values()))
+        flags = stored or {}
+        kept = {
+            side: batch.select(flags[side]) if side in flags else batch
+            for side, batch in coming.items()
+        }
+        probes = [Probe(batch, self.chains[OTHER[side]]) for side, batch in coming.items()]
+        if len(coming) == 2:
+            probes.append(Probe(coming["right"], [self.chains["left"].alone(kept["left"])]))
             if interleaved:
-                probes.append(Probe(left, [self.chains["right"].alone(right)]))
-        delivered = self.probe(probes)
-        self.insert(batches)
-        return delivered
+                probes.append(Probe(coming["left"], [self.chains["right"].alone(kept["right"])]))
+        yield from self.probe(probes)
+        self.insert([batch for batch in kept.values() if len(batch)])
 
     def sort(self, batches: Sequence[Prepared]) -> None:
         """Sort each batch by the layout of the chain that it is going to probe."""
@@ -93,18 +103,31 @@ class SlidingJoin(Generic[T]):
         self._map(lambda batch: batch.ordered(self.chains[OTHER[batch.side]].layout), batches)
         self.seconds["sort"] += perf_counter() - begin
 
-    def probe(self, probes: Sequence[Probe]) -> list[T]:
-        """Find the matches of all probes, and deliver them, in the order of the probes."""
+    def probe(self, probes: Sequence[Probe]) -> Iterator[T]:
+        """Find the matches of all probes, and deliver them, in the order of the probes.
+
+        With one thread nothing is found before it is asked for, so memory stays bounded.
+        """
         begin = perf_counter()
         slices = [part for probe in probes for part in self._cut(probe)]
-        parts = self._map(lambda part: list(self._search(part)), slices)
+        if self.pool is None:
+            for part in slices:
+                for item in self._search(part):
+                    self.seconds["probe"] += perf_counter() - begin
+                    yield item
+                    begin = perf_counter()
+        else:
+            parts = self._map(lambda part: list(self._search(part)), slices)
+            self.seconds["probe"] += perf_counter() - begin
+            yield from (item for part in parts for item in part)
+            begin = perf_counter()
         self.seconds["probe"] += perf_counter() - begin
-        return [item for part in parts for item in part]
 
     def insert(self, batches: Sequence[Prepared]) -> None:
         """Store each batch in its chain."""
         begin = perf_counter()
         self._map(lambda batch: self.chains[batch.side].insert(batch), batches)
+        self.inserted = list(batches)
         self.seconds["insert"] += perf_counter() - begin
 
     def _cut(self, probe: Probe) -> list[Slice]:
@@ -134,7 +157,7 @@ class SlidingJoin(Generic[T]):
                 for index in subwindow.indexes:
                     for matches in index.probe(lower, upper):
                         if len(matches):
-                            yield self.deliver(
+                            yield from self.deliver(
                                 Found(batch, subwindow, matches, order, checks, part.mirrored)
                             )
 

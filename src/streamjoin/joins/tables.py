@@ -28,4 +28,4 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
     chain.layout = choose_layout(plan, stored, samples)
     engine.chains[probing].layout = chain.layout
     engine.join.sort(list(prepared.values()))
-    return engine.join.probe([Probe(prepared[probing], [chain.alone(prepared[stored])])])
+    return list(engine.join.probe([Probe(prepared[probing], [chain.alone(prepared[stored])])]))

@@ -1,0 +1,176 @@
+"""A job: two sources, a join and a sink, checked before Spark starts.
+
+The dataclasses are the format of job files (`streamjoin.job_file` reads those): a field is a key,
+its type says which values fit, no default means that the key must be there. What fits key by key
+but makes no sense together is refused when a `Job` is made.
+
+Keys that only streams use (watermark, checkpoint, trigger) are no error in a job over tables, as
+in Spark, so that one file serves both: ``--set left.stream=false --set right.stream=false``.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NewType
+
+from streamjoin.config import JoinConfig
+from streamjoin.errors import StreamJoinError
+from streamjoin.windows import TimeWindow, Window, parse_duration
+
+Location = NewType("Location", str)  # a path or a URI
+Delay = NewType("Delay", str)  # a duration
+Settings = Mapping[str, str | int | float | bool]
+
+MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
+TRIGGERS = ("available now", "once")
+KEEP_NO_PLACE = ("console", "memory", "noop")  # sinks for which Spark makes up a checkpoint
+
+
+@dataclass(frozen=True)
+class JoinOptions:
+    """The arguments of `streamjoin.spark.join`."""
+
+    on: str
+    window: Window | None = None
+    time: tuple[str, str] | None = None
+    order: tuple[str, str] | None = None
+    algorithm: str = "auto"
+    routing: str = "auto"
+    cores: int | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of one side come from."""
+
+    format: str | None = None
+    path: Location | None = None
+    table: str | None = None
+    stream: bool = False
+    schema: str | None = None
+    select: tuple[str, ...] = ()
+    where: str | None = None
+    watermark: Delay | None = None
+    options: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where the matches go."""
+
+    format: str | None = None
+    path: Location | None = None
+    table: str | None = None
+    mode: str | None = None
+    checkpoint: Location | None = None
+    trigger: str | None = None
+    name: str | None = None
+    select: tuple[str, ...] = ()
+    options: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole job file, checked."""
+
+    file: Path
+    join: JoinOptions
+    left: Source
+    right: Source
+    sink: Sink
+    spark: Settings = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether both sides are streams; otherwise both are tables."""
+        return self.left.stream
+
+
+def check(job: Job) -> None:
+    """Refuse what fits key by key but makes no sense together."""
+    join = job.join
+    JoinConfig.check(join.on, join.window, join.time, join.order, join.algorithm)
+    if job.left.stream != job.right.stream:
+        raise StreamJoinError(
+            f"left.stream = {shown(job.left.stream)} and right.stream = {shown(job.right.stream)}: "
+            "a stream joins a stream, a table a table. Make both the same."
+        )
+    for name, part in (("left", job.left), ("right", job.right), ("sink", job.sink)):
+        check_place(name, part)
+    for name, side in (("left", job.left), ("right", job.right)):
+        if side.watermark and join.time is None:
+            raise StreamJoinError(
+                f"{name}.watermark = {shown(side.watermark)} follows the event time, and join.time "
+                'is missing. Add it, e.g. time = "ts", or leave the watermark out.'
+            )
+    if job.is_stream:
+        check_stream(job)
+    elif (job.sink.mode or "error") not in MODES:
+        raise StreamJoinError(
+            f"sink.mode = {shown(job.sink.mode)}: it must be one of {', '.join(MODES)}."
+        )
+
+
+def check_place(name: str, part: Source | Sink) -> None:
+    """A part has a format, or a table of the catalog."""
+    if part.format == "table":
+        raise StreamJoinError(
+            f'{name}.format = "table": a table of the catalog is named without a format, '
+            'e.g. table = "sales.trades".'
+        )
+    if part.table is None and part.format is None:
+        raise StreamJoinError(
+            f'{name}.format is missing. Add e.g. format = "parquet", or the name of a table of '
+            'the catalog, e.g. table = "sales.trades".'
+        )
+    if part.table is not None and (part.path or (part.format and isinstance(part, Source))):
+        raise StreamJoinError(
+            f"{name}.table = {shown(part.table)} says already where the rows are. "
+            f"Leave out {'path' if part.path else 'format'}."
+        )
+
+
+def check_stream(job: Job) -> None:
+    """Refuse streams that could not start, or not go on after a restart."""
+    sink = job.sink
+    if job.join.window is None:
+        raise StreamJoinError(
+            "join.window is missing, and streams need one, or all rows would be kept for ever. "
+            'Add e.g. window = "10 minutes".'
+        )
+    for name, side in (("left", job.left), ("right", job.right)):
+        if isinstance(job.join.window, TimeWindow) and side.watermark is None:
+            raise StreamJoinError(
+                f"{name}.watermark is missing: it says how late rows may be, and so when old ones "
+                'can be forgotten. Add e.g. watermark = "10 seconds" to ' + f"[{name}]."
+            )
+    if sink.mode not in (None, "append"):
+        raise StreamJoinError(
+            f"sink.mode = {shown(sink.mode)}: a join of streams only ever adds matches. "
+            'Write "append", or leave it out.'
+        )
+    if sink.trigger is not None and sink.trigger not in TRIGGERS:
+        try:
+            parse_duration(sink.trigger)
+        except StreamJoinError as error:
+            raise StreamJoinError(
+                f'sink.trigger = {shown(sink.trigger)}: it must be "available now", "once" or a '
+                'duration such as "10 seconds". Leave it out to run as fast as possible.'
+            ) from error
+    placed = sink.checkpoint or "checkpointLocation" in sink.options
+    if not placed and sink.format not in KEEP_NO_PLACE:
+        if "spark.sql.streaming.checkpointLocation" in job.spark:
+            return
+        raise StreamJoinError(
+            "sink.checkpoint is missing: the stream keeps its state and its place there, to go on "
+            'after a restart. Add e.g. checkpoint = "matches-checkpoint/".'
+        )
+
+
+def shown(value: Any) -> str:
+    """Write a value as it stands in the file."""
+    return json.dumps(value, default=str, ensure_ascii=False)

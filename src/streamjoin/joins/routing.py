@@ -1,0 +1,181 @@
+"""Routing: which core stores a row, and which cores it probes.
+
+The key space is cut into cells, and each cell belongs to a core; a cell that is too heavy for one
+belongs to all of them. A row is stored by one core of its cell and probes the cores of every cell
+that its range touches::
+
+    splitters        10      20      30                   band of 3: key 18 is stored by core 0
+    cells       0     |   1   |   2   |   3               and probes keys 15 to 21, in cells 1
+    owners      0         0       1       1               and 2, so cores 0 and 1
+
+The three routings of a join differ in their keys alone:
+
+* ``hash``: the hash of the equalities, and a range of one key;
+* ``range``: the key of a band, and the band's ranges;
+* ``split``: no key; one cell that belongs to all cores (SplitJoin: store once, probe everywhere).
+
+When the load gets uneven, a new *epoch* begins with other splitters, found by PanJoin's adjustment.
+Rows are stored under the newest epoch, and probe under every epoch that still has rows, so that no
+stored row ever moves. An epoch ends when the watermark has passed the last row stored under it.
+
+Everything here depends on its arguments alone: cores that see the same histograms make the same
+tables, and need not talk to each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamjoin.kernels import MIN_KEY, Flags, Keys, kernel
+from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.splitters import Histogram, adjust, from_sample, weights
+
+ALL = -1  # the owner of a cell that belongs to every core
+CELLS = 16  # a core
+HEAVY = 0.5  # of a core's fair share: a cell of one key that holds more belongs to all cores
+UNEVEN = 1.25  # times the fair share: a core that gets more is reason for a new epoch
+ENOUGH = 10_000  # rows, before a histogram is believed
+EPOCHS = 3  # at most, alive together: every one makes probes go to more cores
+
+Cores = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Splitters, the owner of each cell, and the latest time of a row stored under them."""
+
+    splitters: Keys
+    owners: Cores
+    newest: int = MIN_KEY
+
+    @classmethod
+    def make(cls, splitters: Keys, cores: int) -> "Epoch":
+        """Give each core neighbouring cells of equal weight, and the heavy ones to all."""
+        held = weights(splitters)
+        heavy = (held >= HEAVY * held.sum() / cores) & (held > 1) & (cores > 1)
+        light = np.where(heavy, 0, held)
+        middles = np.cumsum(light) - light / 2
+        owners = np.minimum(middles * cores / max(light.sum(), 1), cores - 1).astype(np.int32)
+        return cls(splitters, np.where(heavy, np.int32(ALL), owners))
+
+    def load(self, histogram: Histogram, cores: int) -> NDArray[np.float64]:
+        """Return how many of the rows each core would store."""
+        shared = histogram.counts[self.owners == ALL].sum() / cores
+        owned = self.owners != ALL
+        alone = np.bincount(self.owners[owned], histogram.counts[owned], minlength=cores)
+        return alone + shared
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """The epochs that have rows, the current one last."""
+
+    cores: int
+    epochs: tuple[Epoch, ...]
+
+    @classmethod
+    def split(cls, cores: int) -> "RoutingTable":
+        """Return the table of SplitJoin: one cell that belongs to all cores."""
+        return cls(cores, (Epoch(np.empty(0, np.int64), np.array([ALL], np.int32)),))
+
+    @classmethod
+    def from_sample(cls, sample: Keys, cores: int) -> "RoutingTable":
+        """Return a table whose cores would store equal parts of a sample."""
+        return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores),))
+
+    @property
+    def splitters(self) -> Keys:
+        """The splitters that rows are stored under."""
+        return self.epochs[-1].splitters
+
+    def owners(self, keys: Keys) -> Cores:
+        """Return the core that stores each row; the rows of a shared cell take turns."""
+        current = self.epochs[-1]
+        return assign(keys, current.splitters, current.owners, self.cores)
+
+    def probed(self, ranges: Sequence[Range], rows: int) -> Flags:
+        """Return for each row which cores it probes: one row of flags a core."""
+        flags = np.zeros((self.cores, rows), np.bool_)
+        for epoch in self.epochs:
+            for lower, upper in ranges:
+                mark(lower, upper, epoch.splitters, epoch.owners, flags)
+        return flags
+
+    def advance(
+        self, histogram: Histogram, newest: int, expired: int | None
+    ) -> tuple["RoutingTable", bool]:
+        """Return the table for the rows to come, and whether a new epoch begins with it.
+
+        ``newest`` is the latest time among the rows just stored; epochs whose rows all have times
+        before ``expired`` end.
+        """
+        *older, current = self.epochs
+        current = replace(current, newest=max(current.newest, newest))
+        alive = [each for each in older if expired is None or each.newest >= expired]
+        if len(alive) + 1 < EPOCHS and self._is_uneven(current, histogram):
+            following = Epoch.make(adjust(histogram), self.cores)
+            if not np.array_equal(following.splitters, current.splitters):
+                return RoutingTable(self.cores, (*alive, current, following)), True
+        return RoutingTable(self.cores, (*alive, current)), False
+
+    def _is_uneven(self, current: Epoch, histogram: Histogram) -> bool:
+        if self.cores == 1 or not current.splitters.size or histogram.total < ENOUGH:
+            return False
+        return bool(
+            current.load(histogram, self.cores).max() * self.cores > UNEVEN * histogram.total
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table in a form that JSON can hold."""
+        return {
+            "cores": self.cores,
+            "epochs": [
+                [each.splitters.tolist(), each.owners.tolist(), each.newest] for each in self.epochs
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> "RoutingTable":
+        """Read what `to_json` returned."""
+        return cls(
+            saved["cores"],
+            tuple(
+                Epoch(np.array(splitters, np.int64), np.array(owners, np.int32), newest)
+                for splitters, owners, newest in saved["epochs"]
+            ),
+        )
+
+
+@kernel
+def assign(keys: Keys, splitters: Keys, owners: Cores, cores: int) -> Cores:
+    """Return the core that stores each key; where all may, they take turns."""
+    assigned = np.empty(keys.size, np.int32)
+    turn = 0
+    for i in range(keys.size):
+        owner = owners[np.searchsorted(splitters, keys[i], side="right")]
+        if owner < 0:
+            owner = turn
+            turn = turn + 1 if turn + 1 < cores else 0
+        assigned[i] = owner
+    return assigned
+
+
+@kernel
+def mark(lower: Keys, upper: Keys, splitters: Keys, owners: Cores, flags: Flags) -> None:
+    """Mark the cores of the cells that each range touches."""
+    for i in range(lower.size):
+        if lower[i] > upper[i]:
+            continue
+        first = np.searchsorted(splitters, lower[i], side="right")
+        last = first
+        if lower[i] != upper[i]:
+            last = np.searchsorted(splitters, upper[i], side="right")
+        for cell in range(first, last + 1):
+            owner = owners[cell]
+            if owner < 0:
+                flags[:, i] = True
+                break
+            flags[owner, i] = True

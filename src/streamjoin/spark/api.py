@@ -1,0 +1,204 @@
+"""What users of Spark call: `join`, `explain` and, once a session, `configure`."""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from streamjoin.config import ColumnPair, JoinConfig, bind_order
+from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.plan import SIDES
+from streamjoin.predicates import Condition
+from streamjoin.spark.arrival_order import meetings, number_rows
+from streamjoin.spark.explanation import explain_join
+from streamjoin.spark.planning import (
+    Inputs,
+    backticks,
+    choose_routing,
+    filter_joined,
+    prepare_inputs,
+    range_part,
+)
+from streamjoin.spark.schemas import arrow_schema, joined_struct
+from streamjoin.spark.session import check_cores, check_session, labels
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.streams import JoinProcessor, join_streams
+from streamjoin.spark.tables import join_tables
+from streamjoin.windows import CountWindow, TimeWindow, Window
+
+WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Condition,
+    window: Window | None = None,
+    time: ColumnPair = None,
+    order: ColumnPair = None,
+    algorithm: str = "auto",
+    routing: str = "auto",
+    cores: int | None = None,
+    name: str = "streamjoin",
+) -> DataFrame:
+    """Join two DataFrames, both streaming or both not, by any condition.
+
+    Parameters
+    ----------
+    on:
+        The condition as SQL text over the aliases ``l`` and ``r``: any function that Spark knows.
+    window:
+        `TimeWindow` (pairs whose event times are close) or `CountWindow` (each row meets the last
+        n rows of the other stream). Tables may be joined without one.
+    time:
+        The event-time columns ``(left, right)`` of a `TimeWindow`. Streams need `withWatermark` on
+        both of them.
+    order:
+        Count windows: the columns that give arrival order within a micro-batch.
+    algorithm:
+        ``"auto"``, or the structure in which windows are kept: ``"bi_sort"``, ``"scan"``.
+    routing:
+        How rows go to cores: ``"hash"`` by an equality, ``"range"`` by a band, ``"split"`` stores
+        once and probes everywhere; ``"auto"`` chooses.
+    cores:
+        How many parallel joiners; None means ``spark.sql.shuffle.partitions`` for streams, and as
+        many as the size asks for with tables.
+    name:
+        Under which `StreamingQueryProgress.observedMetrics` shows this join's metrics.
+
+    Returns
+    -------
+    An ordinary DataFrame: left's columns, then right's; right names that clash get ``_right``.
+    """
+    check_frames(left, right)
+    config = JoinConfig.check(on, window, time, order, algorithm)
+    check_cores(cores)
+    output = joined_struct(left.schema, right.schema)
+    if left.isStreaming:
+        inputs = prepare_inputs(left, right, config)
+        check_watermarks({"left": left, "right": right}, config)
+        spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
+        joined = join_streams(inputs, spec, output, JoinProcessor)
+    elif isinstance(window, CountWindow):
+        return join_counted(left, right, config, routing, cores)
+    else:
+        inputs = prepare_inputs(left, right, config)
+        joined = join_tables(inputs, table_spec(inputs, routing), output, cores)
+    return filter_joined(joined, inputs)
+
+
+def explain(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Condition,
+    window: Window | None = None,
+    time: ColumnPair = None,
+    order: ColumnPair = None,
+    algorithm: str = "auto",
+    routing: str = "auto",
+    cores: int | None = None,
+) -> str:
+    """Say how `join` would understand and run a condition; takes the same arguments."""
+    check_frames(left, right)
+    config = JoinConfig.check(on, window, time, order, algorithm)
+    check_cores(cores)
+    inputs = prepare_inputs(left, right, config)
+    number: int | str = cores or "as many as a sample of the tables asks for"
+    if left.isStreaming:
+        number = stream_spec(left.sparkSession, inputs, routing, cores, "streamjoin").cores
+    return explain_join(left, config, inputs, routing, number)
+
+
+def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
+    """Return a function that gives the spec of a table join for a number of cores."""
+    plan = inputs.plan()
+    kind, _ = choose_routing(plan, routing, counted=False, tables=True)
+    part = range_part(plan, tables=True) if kind == "range" else None
+    return lambda cores: make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+
+
+def make_spec(
+    inputs: Inputs, routing: str, route_part: int | None, labels: tuple[int, ...], name: str
+) -> JoinSpec:
+    """Put a spec together."""
+    left, right = (inputs.schemas[side] for side in SIDES)
+    columns = (inputs.columns["left"], inputs.columns["right"])
+    return JoinSpec(inputs.config, left, right, columns, routing, route_part, labels, name)
+
+
+def join_counted(
+    left: DataFrame, right: DataFrame, config: JoinConfig, routing: str, cores: int | None
+) -> DataFrame:
+    """Join two tables in a count window."""
+    window, order = config.window, config.order
+    assert isinstance(window, CountWindow)
+    if order is None:
+        raise WindowError(
+            f"{window} counts rows in the order of their arrival, and a table has none; name the "
+            "columns that give it, as in order=('ts', 'ts')"
+        )
+    bind_order(
+        order,
+        {"left": arrow_schema(left.schema, "left"), "right": arrow_schema(right.schema, "right")},
+    )
+    numbered = number_rows(left, right, order)
+    names = [backticks(name) for name in joined_struct(left.schema, right.schema).names]
+    halves = [
+        join(
+            *numbered,
+            on=f"({config.on}) and {meeting}",
+            algorithm=config.algorithm,
+            routing=routing,
+            cores=cores,
+        ).select(*names)
+        for meeting in meetings(window)
+    ]
+    return halves[0].union(halves[1])
+
+
+def check_frames(left: DataFrame, right: DataFrame) -> None:
+    """Refuse what is no pair of DataFrames."""
+    for side, frame in (("left", left), ("right", right)):
+        if not hasattr(frame, "isStreaming"):
+            raise StreamJoinError(
+                f"{side} is a {type(frame).__name__}, and streamjoin.spark joins Spark DataFrames; "
+                "for Arrow, pandas or polars data use streamjoin.join_tables or StreamJoin"
+            )
+    if left.isStreaming != right.isStreaming:
+        streaming, table = ("left", "right") if left.isStreaming else ("right", "left")
+        raise StreamJoinError(
+            f"{streaming} is a stream and {table} is not; read both with spark.readStream, or both "
+            "with spark.read"
+        )
+
+
+def stream_spec(
+    spark: SparkSession, inputs: Inputs, routing: str, cores: int | None, name: str
+) -> JoinSpec:
+    """Decide what the cores of a streaming join need to know."""
+    config, plan = inputs.config, inputs.plan()
+    if config.window is None:
+        raise WindowError(
+            "a join of streams needs a window: TimeWindow('10 minutes') with time=('ts', 'ts'), or "
+            "CountWindow(1000)"
+        )
+    partitions = check_session(spark, cores)
+    counted = isinstance(config.window, CountWindow)
+    kind, _ = choose_routing(plan, routing, counted, tables=False)
+    part = range_part(plan, tables=False) if kind == "range" else None
+    return make_spec(inputs, kind, part, labels(cores or partitions, partitions), name)
+
+
+def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:
+    """Refuse streams whose state could never be dropped."""
+    if not isinstance(config.window, TimeWindow):
+        return
+    assert config.time is not None
+    for side, column in zip(SIDES, config.time, strict=True):
+        if WATERMARK not in frames[side].schema[column].metadata:
+            marked = [each.name for each in frames[side].schema if WATERMARK in each.metadata]
+            has = f"its watermark is on {marked[0]!r}" if marked else "it has no watermark"
+            raise SchemaError(
+                f"the {side} stream's time column is {column!r}, and {has}; write "
+                f"{side}.withWatermark({column!r}, '10 seconds'), with the longest delay that rows "
+                "may have"
+            )

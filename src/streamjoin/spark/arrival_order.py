@@ -1,0 +1,70 @@
+"""Count windows over tables: arrival order becomes two bands.
+
+A row's place in its table and the number of rows of the other table before it (``met``) say whom it
+meets: the other rows whose places are the last n before ``met``. Of a pair, the row that came later
+meets the other one, so the join is the union of two, without any window::
+
+    left came later     r.place between l.met - n and l.met - 1
+    right came later    l.place between r.met - n and r.met - 1
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from streamjoin.joins.plan import SIDES
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.spark.planning import ALIASES, backticks
+from streamjoin.windows import CountWindow
+
+PLACE, MET = "__streamjoin_place", "__streamjoin_met"
+
+
+def meetings(window: CountWindow) -> tuple[str, str]:
+    """Return the two conditions over the numbered tables."""
+    return (
+        f"r.{PLACE} between l.{MET} - {window.right} and l.{MET} - 1",
+        f"l.{PLACE} between r.{MET} - {window.left} and r.{MET} - 1",
+    )
+
+
+def number_rows(
+    left: DataFrame, right: DataFrame, order: tuple[str, str]
+) -> tuple[DataFrame, DataFrame]:
+    """Add place and met to both tables.
+
+    NULL comes first, and on equal values left comes before right. Spark sorts all rows in one task
+    for this.
+    """
+    tables: dict[Side, DataFrame] = {"left": left, "right": right}
+    by = dict(zip(SIDES, order, strict=True))
+    union = _side(tables, "left", by).union(_side(tables, "right", by))
+    so_far = Window.orderBy(F.col("at").asc_nulls_first(), "side").rowsBetween(
+        Window.unboundedPreceding, Window.currentRow
+    )
+    counts = [
+        F.count(F.when(F.col("side") == side, 1)).over(so_far).alias(f"count_{side}")
+        for side in SIDES
+    ]
+    numbered = union.select("*", *counts)
+    results = [
+        numbered.where(F.col("side") == side).select(
+            f"{ALIASES[side]}.*",
+            (F.col(f"count_{side}") - 1).alias(PLACE),
+            F.col(f"count_{OTHER[side]}").alias(MET),
+        )
+        for side in SIDES
+    ]
+    return results[0], results[1]
+
+
+def _side(tables: dict[Side, DataFrame], side: Side, by: dict[Side, str]) -> DataFrame:
+    """Return one table in the form in which both can be sorted together."""
+    rows = {
+        each: F.struct("*") if each == side else F.lit(None).cast(tables[each].schema)
+        for each in SIDES
+    }
+    return tables[side].select(
+        F.lit(side).alias("side"),  # 'left' sorts before 'right'
+        F.col(backticks(by[side])).alias("at"),
+        *(column.alias(ALIASES[each]) for each, column in rows.items()),
+    )

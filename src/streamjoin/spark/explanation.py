@@ -1,0 +1,51 @@
+"""``explain`` for DataFrames: what Spark does, what the cores do, and how rows get to them."""
+
+from pyspark.sql import DataFrame
+
+from streamjoin.advisor import ALGORITHMS, advise
+from streamjoin.config import JoinConfig
+from streamjoin.explanation import split
+from streamjoin.predicates import describe, parse_condition
+from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.windows import CountWindow
+
+
+def explain_join(
+    left: DataFrame,
+    config: JoinConfig,
+    inputs: Inputs,
+    routing: str,
+    cores: int | str,
+) -> str:
+    """Return the explanation; ``cores`` is their number, or how it will be chosen."""
+    tables = not left.isStreaming
+    plan = inputs.plan()
+    counted = isinstance(config.window, CountWindow)
+    kind, reason = choose_routing(plan, routing, counted, tables)
+    part = range_part(plan, tables) if kind == "range" else None
+    condition = parse_condition(config.on, inputs.schemas["left"], inputs.schemas["right"])
+    keys = parse_condition(inputs.config.on, inputs.schemas["left"], inputs.schemas["right"])
+    advice = advise(config.algorithm, plan.has_key, config.on)
+    index, others = split(keys, inputs.config)
+    by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
+    facts = [
+        ("inputs", "two tables" if tables else "two streams"),
+        ("window", "none" if config.window is None else str(config.window)),
+        ("time", " and ".join(config.time) if config.time else ""),
+        ("order", " and ".join(config.order) if config.order else ""),
+        *(("before", f"Spark keeps {side} rows with {text}") for side, text in inputs.filters),
+        *(("keys", f"Spark computes {text} as {name}") for text, name in inputs.computed),
+        ("routing", f"{kind}{by}: {reason}"),
+        ("cores", str(cores)),
+        ("index", index),
+        ("filter", others),
+        (
+            "after",
+            " and ".join(inputs.residuals)
+            and f"Spark keeps joined rows with {' and '.join(inputs.residuals)}",
+        ),
+        ("algorithm", f"{advice.algorithm}: {advice.reason}"),
+        ("", f"({ALGORITHMS[advice.algorithm]})"),
+    ]
+    lines = ["condition", *(f"  {line}" for line in describe(condition))]
+    return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -1,0 +1,326 @@
+"""A join core: one of the parallel joiners of a stream, for one micro-batch.
+
+::
+
+    frames -> pick own rows -> engine: probe, insert -> joined rows
+                                   |
+      manifest, segments  <--------+      routing table for the next batch -> hint
+
+It knows nothing of Spark's operators: a `Store` gives it the state, its caller the frames and the
+watermark. The order of work makes a failure harmless: the state is written last, and a cached
+engine is trusted only if its token is the one in the state.
+
+A row is late by Spark's rule: its time is at or before the watermark.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.batches import in_one_piece
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.plan import SIDES, choose_layout
+from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.routing import RoutingTable
+from streamjoin.joins.times import time_type, to_key
+from streamjoin.kernels import Flags
+from streamjoin.keys.operands import Side
+from streamjoin.keys.splitters import Histogram
+from streamjoin.spark import cache, frames, hints, state
+from streamjoin.spark.frames import Role
+from streamjoin.spark.hints import Moment
+from streamjoin.spark.metrics import Metrics
+from streamjoin.spark.packing import learn, taken
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.state import ORDINAL, Manifest, Store
+
+SAMPLE = 1 << 16  # keys that the first routing table is made from
+DECAY = 2  # the histogram of routing keys halves with every batch
+
+
+class Arrived(NamedTuple):
+    """A frame as it came; the order of these is the same on every core and in every retry."""
+
+    side: int
+    part: int
+    number: int
+    role: int
+    frame: bytes
+
+
+@dataclass
+class Coming:
+    """One side's rows in this batch: those to store first, then those that only probe."""
+
+    stored: list[pa.RecordBatch] = field(default_factory=list)
+    probing: list[pa.RecordBatch] = field(default_factory=list)
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
+        """Return all rows as one batch."""
+        return in_one_piece([*self.stored, *self.probing], schema)
+
+    @property
+    def count(self) -> int:
+        """How many rows are to be stored."""
+        return sum(batch.num_rows for batch in self.stored)
+
+
+class JoinCore:
+    """One core in one micro-batch."""
+
+    def __init__(
+        self, spec: JoinSpec, label: int, store: Store, watermark_ms: int, moment: Moment
+    ) -> None:
+        self.spec, self.store, self.plan, self.moment = spec, store, spec.plan(), moment
+        self.number = spec.labels.index(label)
+        self.metrics = Metrics()
+        # Spark's watermark is 0 before it is first set: rows before 1970 are not late then.
+        self.watermark: int | None = None
+        if watermark_ms > 0 and self.plan.time_part is not None:
+            self.watermark = to_key(watermark_ms, time_type(self.plan)) + 1
+        saved = store.read_manifest()
+        if saved is None:
+            self.manifest = Manifest(spec.facts)
+        else:
+            self.manifest = Manifest.from_bytes(saved)
+            self.manifest.check(spec.facts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no core has a row that is still needed."""
+        manifest = self.manifest
+        if self.spec.counted or manifest.segments:
+            return False
+        needed = self.needed
+        return manifest.newest is None or (
+            needed is not None and manifest.newest < min(needed.values())
+        )
+
+    @property
+    def needed(self) -> dict[Side, int] | None:
+        """The least time, or ordinal, of a stored row that rows to come can still meet."""
+        window = self.spec.config.window
+        if self.spec.counted:
+            assert window is not None
+            arrived = self.manifest.arrived
+            return {side: arrived[side] - getattr(window, side) for side in SIDES}
+        return None if self.watermark is None else self.plan.needed_from(self.watermark)
+
+    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+        """Join the rows of one micro-batch, then write what has changed."""
+        with self.metrics.phase("unpack"):
+            coming, histogram, newest = self._receive(sorted(arrived))
+        engine = self._engine()
+        if self.watermark is not None:
+            engine.advance(self.watermark)
+        batches = {
+            side: rows.batch(self.spec.schemas[side])
+            for side, rows in coming.items()
+            if rows.stored or rows.probing
+        }
+
+        def choose(side: Side, batch: Prepared) -> Flags:
+            if batch.ordinals is not None:
+                return batch.ordinals % self.spec.cores == self.number
+            count = coming[side].count
+            self.metrics.late += int(np.count_nonzero(batch.late < count))
+            self.metrics.probes += len(batch)
+            if batch.positions is None:
+                return np.arange(len(batch)) < count
+            return batch.positions < count
+
+        with self.metrics.engine(engine):
+            yield from self.join(engine, batches, choose)
+        with self.metrics.phase("state"):
+            self._write(engine, histogram, newest)
+
+    def join(
+        self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
+    ) -> Iterator[pa.RecordBatch]:
+        """Find the matches, and take the rows in."""
+        yield from engine.flow(batches, choose)
+
+    def expire(self) -> None:
+        """Drop what the watermark has passed, in a batch without rows for this core."""
+        engine = cache.take(self.manifest.token)
+        if engine is not None and self.watermark is not None:
+            engine.advance(self.watermark)
+        self._write(engine, None, None)
+
+    def _receive(
+        self, arrived: list[Arrived]
+    ) -> tuple[dict[Side, Coming], Histogram | None, int | None]:
+        """Unpack the frames, and pick this core's rows from those that went to all."""
+        coming: dict[Side, Coming] = {side: Coming() for side in SIDES}
+        common: list[tuple[Side, pa.RecordBatch]] = []
+        facts = []
+        for each in arrived:
+            side = SIDES[each.side]
+            batch, told = frames.unpack(each.frame)
+            if each.role == Role.PICK:
+                common.append((side, batch))
+            elif each.role == Role.STORE:
+                coming[side].stored.append(batch)
+            else:
+                coming[side].probing.append(batch)
+            if told:
+                facts.append(told)
+            if self.number == 0:
+                self.metrics.add_rows(side, told)
+        if self.spec.counted:
+            for side, batch in common:
+                coming[side].stored.append(batch)
+            return coming, None, None
+        prepared = [(side, prepare(self.plan, side, batch)) for side, batch in common]
+        table = self._table(facts, [batch for _, batch in prepared])
+        for side, batch in prepared:
+            facts.append(learn(self.spec, batch, table))
+            self._pick(coming[side], batch, table)
+        histograms = [
+            state.histogram_of(told["histogram"]) for told in facts if "histogram" in told
+        ]
+        newest = max((told["newest"] for told in facts if "newest" in told), default=None)
+        return coming, sum(histograms[1:], histograms[0]) if histograms else None, newest
+
+    def _table(self, facts: list[dict[str, Any]], batches: list[Prepared]) -> RoutingTable:
+        """Return the routing table of this batch, the same on every core."""
+        used = [told["table"] for told in facts if "table" in told]
+        table = self.manifest.table or self.spec.first_table()
+        if table is None and used:
+            table = RoutingTable.from_json(used[0])
+        if table is None:
+            keys = [self.spec.route_keys(batch) for batch in batches]
+            every = np.concatenate(keys) if keys else np.empty(0, np.int64)
+            table = RoutingTable.from_sample(every[:: every.size // SAMPLE + 1], self.spec.cores)
+        if any(each != table.to_json() for each in used):
+            raise StreamJoinError(
+                "rows were routed by another table than the one in the state; this should not "
+                "happen: restart the query, which begins with a fresh routing, and report it"
+            )
+        self.manifest.table = table
+        return table
+
+    def _pick(self, coming: Coming, batch: Prepared, table: RoutingTable) -> None:
+        keys = self.spec.route_keys(batch)
+        mine = table.owners(keys) == self.number
+        others = table.probed(self.spec.route_ranges(batch, keys), len(batch))[self.number] & ~mine
+        coming.stored.append(taken(batch, mine))
+        coming.probing.append(taken(batch, others))
+
+    def _engine(self) -> Engine:
+        """Return the engine that goes with the state."""
+        manifest = self.manifest
+        engine = cache.take(manifest.token) if manifest.token else None
+        if engine is not None:
+            self.metrics.cache_hits += 1
+            return engine
+        engine = self.spec.make_engine()
+        if manifest.segments:
+            with self.metrics.phase("load"):
+                self._fill(engine)
+            self.metrics.cache_misses += 1
+        engine.counters.rows = dict(manifest.arrived)
+        return engine
+
+    def _fill(self, engine: Engine) -> None:
+        """Rebuild an engine's chains from the segments."""
+        held: dict[Side, Prepared] = {}
+        for side in SIDES:
+            segments = list(state.load(self.store, self.manifest.of(side)))
+            if not segments:
+                continue
+            rows = pa.concat_batches([batch for batch, _ in segments])
+            ordinals = None
+            if self.spec.counted:
+                ordinals = rows.column(ORDINAL).to_numpy()
+                rows = rows.select(self.spec.schemas[side].names)
+            held[side] = prepare(self.plan, side, rows)
+            held[side].ordinals = ordinals
+        samples = {side: batch.keys.sample() for side, batch in held.items()}
+        for side, batch in held.items():
+            if len(samples) == 2:
+                engine.chains[side].layout = choose_layout(self.plan, side, samples)
+            engine.chains[side].insert(batch)
+        engine.samples = samples
+
+    def _write(
+        self, engine: Engine | None, histogram: Histogram | None, newest: int | None
+    ) -> None:
+        """Write what this batch has changed; a core without anything left keeps nothing."""
+        manifest, store = self.manifest, self.store
+        if engine is not None:
+            for batch in engine.join.inserted:
+                self._add(batch)
+            engine.join.inserted = []
+            manifest.arrived = dict(engine.counters.rows)
+        if newest is not None:
+            manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
+        needed = self.needed
+        if needed is not None:
+            state.expire(store, manifest, needed)
+        for side in SIDES:
+            state.compact(store, manifest, side)
+        if self.is_empty:
+            store.write_manifest(None)
+            self.manifest = Manifest(self.spec.facts)
+            return
+        if manifest.table is not None and histogram is not None:
+            self._adapt(histogram, newest, needed)
+        expiry = self.next_expiry_ms()
+        if expiry is not None and expiry != manifest.timer:
+            store.set_timer(expiry, instead_of=manifest.timer)
+            manifest.timer = expiry
+        manifest.token = uuid4().hex
+        store.write_manifest(manifest.to_bytes())
+        if engine is not None:
+            cache.keep(manifest.token, f"{self.moment}/{self.spec.name}/{self.number}", engine)
+        if manifest.table is not None and self.spec.adapts:
+            hints.publish(self.moment, self.spec.name, manifest.table)
+        self.metrics.describe(manifest, engine)
+
+    def _adapt(
+        self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
+    ) -> None:
+        """Work out the routing of the next batch from what all cores know."""
+        manifest = self.manifest
+        assert manifest.table is not None
+        if manifest.histogram is not None:
+            old = manifest.histogram
+            histogram += Histogram(old.counts // DECAY, old.least, old.greatest)
+        latest = manifest.newest if newest is None else newest
+        expired = None if needed is None else min(needed.values())
+        manifest.table, is_new = manifest.table.advance(
+            histogram, latest if latest is not None else 0, expired
+        )
+        manifest.histogram = None if is_new else histogram
+
+    def _add(self, batch: Prepared) -> None:
+        """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
+        if batch.ordinals is not None:
+            rows = batch.rows.append_column(ORDINAL, pa.array(batch.ordinals))
+            span = int(batch.ordinals[0]), int(batch.ordinals[-1])
+            state.add(self.store, self.manifest, batch.side, rows, span)
+            return
+        times = batch.times
+        assert times is not None
+        extent = -min(self.plan.needed_from(0).values())
+        ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
+        for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
+            span = int(times[flags].min()), int(times[flags].max())
+            state.add(self.store, self.manifest, batch.side, taken(batch, flags), span)
+
+    def next_expiry_ms(self) -> int | None:
+        """Return the watermark, in milliseconds, at which something can be dropped."""
+        manifest = self.manifest
+        if self.spec.counted or manifest.newest is None:
+            return None
+        start = self.plan.needed_from(0)
+        ends = [segment.last - start[segment.side] for segment in manifest.segments]
+        if not ends:
+            ends = [manifest.newest - min(start.values())]
+        return min(ends) // 1000 + 1

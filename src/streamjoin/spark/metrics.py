@@ -1,0 +1,131 @@
+"""What the cores tell about their work, as observed metrics of the streaming query.
+
+Each core ends its micro-batch with one row that holds its `Metrics` as JSON and nothing else. Spark
+adds these rows up (`DataFrame.observe`) and shows the sums in
+``StreamingQueryProgress.observedMetrics["streamjoin"]``; then they are filtered out.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from streamjoin.keys.operands import Side
+
+if TYPE_CHECKING:
+    from streamjoin.joins.engine import Engine
+    from streamjoin.spark.state import Manifest
+
+COLUMN = "__streamjoin_metrics"
+
+
+@dataclass
+class Metrics:
+    """One core's work in one micro-batch; all of these add up over cores."""
+
+    rows_left: int = 0
+    rows_right: int = 0
+    probes: int = 0  # rows that looked for matches; one may probe several cores
+    matches: int = 0
+    late: int = 0
+    null_times: int = 0
+    live_rows: int = 0  # in the state, after the batch
+    segments: int = 0
+    state_bytes: int = 0  # as compressed in the state store
+    memory_bytes: int = 0  # of the engines in the workers
+    epochs: int = 0  # of routing, over all cores
+    cache_hits: int = 0
+    cache_misses: int = 0
+    unpack_ms: float = 0.0
+    load_ms: float = 0.0
+    keys_ms: float = 0.0
+    sort_ms: float = 0.0
+    probe_ms: float = 0.0
+    insert_ms: float = 0.0
+    state_ms: float = 0.0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time of a block to a phase."""
+        begin = perf_counter()
+        yield
+        setattr(self, f"{name}_ms", getattr(self, f"{name}_ms") + 1e3 * (perf_counter() - begin))
+
+    @contextmanager
+    def engine(self, engine: "Engine") -> Iterator[None]:
+        """Add what an engine does in a block."""
+        before, matches = engine.seconds | engine.join.seconds, engine.counters.matches
+        yield
+        after = engine.seconds | engine.join.seconds
+        for name in ("keys", "sort", "probe", "insert"):
+            setattr(self, f"{name}_ms", 1e3 * (after[name] - before[name]))
+        self.matches = engine.counters.matches - matches
+
+    def add_rows(self, side: Side, told: dict[str, Any]) -> None:
+        """Count rows of the input; one core does it for all."""
+        name = f"rows_{side}"
+        setattr(self, name, getattr(self, name) + told.get("rows", 0))
+        self.null_times += told.get("null_times", 0)
+
+    def describe(self, manifest: "Manifest", engine: "Engine | None") -> None:
+        """Count what is held after the batch."""
+        self.live_rows = sum(segment.rows for segment in manifest.segments)
+        self.segments = len(manifest.segments)
+        self.state_bytes = sum(segment.bytes for segment in manifest.segments)
+        self.epochs = len(manifest.table.epochs) if manifest.table else 0
+        if engine is not None:
+            self.memory_bytes = sum(chain.nbytes for chain in engine.chains.values())
+
+    def to_json(self) -> str:
+        """Write for the metrics row."""
+        return json.dumps(asdict(self))
+
+
+SCHEMA = ", ".join(
+    f"{field.name} {'double' if field.type is float else 'bigint'}" for field in fields(Metrics)
+)
+
+
+def observe(rows: DataFrame, name: str) -> DataFrame:
+    """Let Spark add up the metrics, and leave the joined rows."""
+    read = rows.withColumn(COLUMN, F.from_json(COLUMN, SCHEMA))
+    sums = [
+        F.coalesce(F.sum(F.col(f"{COLUMN}.{field.name}")), F.lit(0)).alias(field.name)
+        for field in fields(Metrics)
+    ]
+    return read.observe(name, *sums).where(F.col(COLUMN).isNull()).drop(COLUMN)
+
+
+class MetricsListener(StreamingQueryListener):
+    """Logs what a join tells after every micro-batch: ``spark.streams.addListener(...)``."""
+
+    def __init__(self, name: str = "streamjoin", log: logging.Logger | None = None) -> None:
+        self.name = name
+        self.log = log or logging.getLogger("streamjoin.spark")
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Log the start."""
+        self.log.info("query %s started", event.name or event.id)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Log the metrics of a batch."""
+        progress = event.progress
+        observed = (progress.observedMetrics or {}).get(self.name)
+        if observed is not None:
+            told = observed.asDict()
+            figures = ", ".join(f"{key} {value:,.0f}" for key, value in told.items() if value)
+            self.log.info("batch %d: %s", progress.batchId, figures or "nothing to do")
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Say nothing."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Log the end."""
+        self.log.info("query %s ended%s", event.id, f": {event.exception}" * bool(event.exception))

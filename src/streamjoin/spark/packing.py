@@ -1,0 +1,117 @@
+"""Packing: rows to frames, one for each core, in the tasks that read a side's input.
+
+Rows that can never match, with a NULL key or no time, stay behind here. Each task sends every core
+a frame to store, an empty one too, with what it has seen: rows, the latest time, a histogram of the
+routing keys. So all cores learn the same about all rows, and work out the next routing alone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from streamjoin.batches import in_one_piece
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.routing import RoutingTable
+from streamjoin.keys.operands import Side
+from streamjoin.keys.splitters import Histogram
+from streamjoin.spark import frames, hints
+from streamjoin.spark.frames import Role
+from streamjoin.spark.schemas import conform
+from streamjoin.spark.spec import JoinSpec
+
+MOST_ROWS, MOST_BYTES = 1 << 19, 1 << 25  # of one round of packing, before compression
+
+
+@dataclass(frozen=True)
+class StreamPacker:
+    """The function that `mapInArrow` runs over one side of a stream."""
+
+    spec: JoinSpec
+    side: Side
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of one task."""
+        spec = self.spec
+        table = spec.first_table()
+        if spec.adapts:
+            table = hints.find(hints.Moment.current(), spec.name)
+        context = TaskContext.get()
+        part, number = context.partitionId() if context else 0, 0
+        for rows in rounds(batches, spec.schemas[self.side]):
+            for core, role, frame in self._frames(rows, table):
+                row = (spec.labels[core], SIDES.index(self.side), role, part, number, frame)
+                yield frames.envelope([row])
+                number += 1
+
+    def _frames(
+        self, rows: pa.RecordBatch, table: RoutingTable | None
+    ) -> Iterator[tuple[int, Role, bytes]]:
+        spec = self.spec
+        facts: dict[str, Any] = {"rows": rows.num_rows}
+        if spec.counted:  # rows that cannot match count too
+            yield from self._to_all(rows, facts)
+            return
+        batch = prepare(spec.plan(), self.side, rows)
+        facts["null_times"] = batch.null_times
+        if table is None:
+            yield from self._to_all(batch.rows, facts)
+            return
+        facts |= learn(spec, batch, table)
+        keys = spec.route_keys(batch)
+        owners = table.owners(keys)
+        probed = table.probed(spec.route_ranges(batch, keys), len(batch))
+        for core in range(spec.cores):
+            mine = owners == core
+            yield core, Role.STORE, frames.pack(taken(batch, mine), facts)
+            others = probed[core] & ~mine
+            if others.any():
+                yield core, Role.PROBE, frames.pack(taken(batch, others))
+
+    def _to_all(
+        self, rows: pa.RecordBatch, facts: dict[str, Any]
+    ) -> Iterator[tuple[int, Role, bytes]]:
+        frame = frames.pack(rows, facts)
+        for core in range(self.spec.cores):
+            yield core, Role.PICK, frame
+
+
+def learn(spec: JoinSpec, batch: Prepared, table: RoutingTable) -> dict[str, Any]:
+    """Return what the cores need to know of rows that they do not all see."""
+    times = batch.times
+    facts: dict[str, Any] = {}
+    if times is not None and times.size:
+        facts["newest"] = int(times.max())
+    if spec.adapts:
+        histogram = Histogram.of(spec.route_keys(batch), table.splitters)
+        facts["histogram"] = [
+            each.tolist() for each in (histogram.counts, histogram.least, histogram.greatest)
+        ]
+        facts["table"] = table.to_json()
+    return facts
+
+
+def taken(batch: Prepared, flags: Any) -> pa.RecordBatch:
+    """Return the rows that are marked."""
+    if flags.all():
+        return batch.rows
+    return batch.rows.take(pa.array(np.flatnonzero(flags)))
+
+
+def rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Put Spark's small batches together, up to a bound."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(conform(batch, schema))
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= MOST_ROWS or size >= MOST_BYTES:
+            yield in_one_piece(waiting, schema)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield in_one_piece(waiting, schema)

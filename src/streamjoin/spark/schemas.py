@@ -1,0 +1,69 @@
+"""Spark's types and Arrow's: what a DataFrame's columns are when they reach Python."""
+
+import inspect
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    MapType,
+    StructField,
+    StructType,
+    UserDefinedType,
+    VariantType,
+)
+
+from streamjoin.batches import joined_schema
+from streamjoin.errors import SchemaError
+
+# PySpark 4.3 wants to know the time zone to label timestamps with; before, it was always UTC.
+_ZONE: dict[str, Any] = (
+    {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+)
+
+
+def arrow_schema(schema: StructType, side: str) -> pa.Schema:
+    """Return the Arrow schema in which rows of a DataFrame reach Python."""
+    try:
+        return to_arrow_schema(schema, **_ZONE)
+    except Exception as error:
+        raise SchemaError(
+            f"the {side} input has a column that cannot be passed to Python ({error}); drop it, "
+            "or cast it to a type that Arrow has"
+        ) from error
+
+
+def joined_struct(left: StructType, right: StructType) -> StructType:
+    """Return left's fields, then right's; right names that clash get ``_right``.
+
+    Every column may be NULL: rows that carry metrics have no values.
+    """
+    names = joined_schema(_names(left), _names(right)).names
+    fields = [*left.fields, *right.fields]
+    return StructType(
+        [StructField(name, field.dataType) for name, field in zip(names, fields, strict=True)]
+    )
+
+
+def _names(schema: StructType) -> pa.Schema:
+    return pa.schema([(name, pa.null()) for name in schema.names])
+
+
+def is_flat(schema: StructType) -> bool:
+    """Whether pandas can carry every column as an Arrow array, without a look at its values."""
+    nested = (ArrayType, MapType, StructType, UserDefinedType, VariantType)
+    return not any(isinstance(field.dataType, nested) for field in schema)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Give a batch the schema of the plan: time zones and large types are labels only."""
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(batch.columns, schema, strict=True)
+        ],
+        schema=schema,
+    )

@@ -1,0 +1,115 @@
+"""The Spark session: the settings that a streaming join needs, and where its cores run.
+
+A stateful stage runs one task for each of ``spark.sql.shuffle.partitions``, with or without rows,
+and `groupBy` sends a core to the partition that the hash of its label falls into. So labels are
+chosen whose hashes fall into different partitions.
+"""
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from streamjoin.errors import StreamJoinError
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+_MASK = 0xFFFFFFFF
+
+
+def configure(spark: SparkSession, cores: int | None = None) -> dict[str, str]:
+    """Set what a streaming join needs, each only if it is not set yet; return what was set.
+
+    * ``spark.sql.shuffle.partitions``: ``cores``, or as many as tasks run side by side;
+    * the RocksDB state store, the only one that `transformWithState` works with;
+    * its changelog: a batch then uploads what it wrote, not whole files.
+
+    Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
+    """
+    check_cores(cores)
+    wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+    present = settings(spark)
+    if PARTITIONS not in present:
+        wanted[PARTITIONS] = str(cores or parallelism(spark))
+    missing = {name: value for name, value in wanted.items() if name not in present}
+    for name, value in missing.items():
+        spark.conf.set(name, value)
+    return missing
+
+
+def settings(spark: SparkSession) -> dict[str, str]:
+    """Return the settings that somebody has made; defaults are not among them."""
+    every = spark.conf.getAll
+    return dict(every() if callable(every) else every)
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks run side by side, as far as Spark tells."""
+    return spark.range(1 << 16).select(F.spark_partition_id()).distinct().count()
+
+
+def check_cores(cores: int | None) -> None:
+    """Refuse what is no number of cores."""
+    if cores is not None and (not isinstance(cores, int) or isinstance(cores, bool) or cores < 1):
+        raise StreamJoinError(
+            f"cores={cores!r}: give the number of parallel join cores, from 1, or None to let "
+            "streamjoin choose"
+        )
+
+
+def check_session(spark: SparkSession, cores: int | None) -> int:
+    """Return the number of partitions of a stateful stage, if the session is fit for one."""
+    present = settings(spark)
+    provider = present.get(PROVIDER, "")
+    if not provider.endswith("RocksDBStateStoreProvider"):
+        found = f"{PROVIDER} is {provider}" if provider else f"{PROVIDER} is not set"
+        raise StreamJoinError(
+            f"{found}, and a streaming join keeps its state in RocksDB; call "
+            f"streamjoin.spark.configure(spark), or set it to {ROCKSDB}"
+        )
+    if PARTITIONS not in present:
+        raise StreamJoinError(
+            f"{PARTITIONS} is not set, so Spark would run {spark.conf.get(PARTITIONS)} tasks in "
+            "every micro-batch, most of them empty; call streamjoin.spark.configure(spark), or set "
+            "it to the number of cores that are to join"
+        )
+    partitions = int(present[PARTITIONS])
+    if cores is not None and cores > partitions:
+        raise StreamJoinError(
+            f"cores={cores} is more than {PARTITIONS}={partitions}, the number of tasks that can "
+            f"join side by side; ask for at most {partitions} cores, or raise that setting before "
+            "the stream's first start"
+        )
+    return partitions
+
+
+def labels(cores: int, partitions: int) -> tuple[int, ...]:
+    """Return a label for each core, such that each falls into a partition of its own.
+
+    The first label is always 0, so that every restart of a join meets the core with its notes.
+
+    >>> labels(2, 2)
+    (0, 2)
+    """
+    found: dict[int, int] = {}
+    label = 0
+    while len(found) < cores:
+        found.setdefault(hash_int(label) % partitions, label)
+        label += 1
+    return tuple(found.values())
+
+
+def hash_int(value: int) -> int:
+    """Return Spark's hash of an int: Murmur3 with seed 42, as a signed number."""
+
+    def rotate(bits: int, by: int) -> int:
+        return (bits << by | bits >> (32 - by)) & _MASK
+
+    mixed = rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    state = (rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    state ^= 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state

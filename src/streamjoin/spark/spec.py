@@ -1,0 +1,127 @@
+"""What Spark sends to the workers: one join, described once and bound in each process once."""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.batches import joined_schema
+from streamjoin.config import JoinConfig
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.gather import gather
+from streamjoin.joins.plan import SIDES, JoinPlan, hash_equalities
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.routing import RoutingTable
+from streamjoin.kernels import Keys
+from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.operands import Side
+from streamjoin.windows import CountWindow
+
+FORMAT = 1  # of the state
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A join as its cores need it; equal specs are bound to keys once a process."""
+
+    config: JoinConfig
+    left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
+    right: pa.Schema
+    columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side
+    routing: str
+    route_part: int | None
+    labels: tuple[int, ...]  # of the cores
+    name: str
+
+    def __hash__(self) -> int:
+        return hash((self.config, self.routing, self.labels, self.name))
+
+    @property
+    def schemas(self) -> dict[Side, pa.Schema]:
+        """The schema of each side's rows."""
+        return {"left": self.left, "right": self.right}
+
+    @property
+    def cores(self) -> int:
+        """How many cores there are."""
+        return len(self.labels)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the window counts rows."""
+        return isinstance(self.config.window, CountWindow)
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the routing follows the data."""
+        return self.routing != "split" and self.cores > 1
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What must not change while there is state; shown to people if it does."""
+
+        def described(schema: pa.Schema) -> str:
+            return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+        return {
+            "format": FORMAT,
+            "condition": self.config.on,
+            "window": str(self.config.window),
+            "time": self.config.time and list(self.config.time),
+            "order": self.config.order and list(self.config.order),
+            "left columns": described(self.left),
+            "right columns": described(self.right),
+            "routing": self.routing,
+            "core labels": list(self.labels),
+        }
+
+    def plan(self) -> JoinPlan:
+        """Return the plan, bound once a process."""
+        return plan_of(self)
+
+    def make_engine(self) -> Engine:
+        """Return an engine without rows, whose result has the user's columns."""
+        names = dict(zip(SIDES, self.columns, strict=True))
+        schema = self.result_schema
+        deliver = partial(_deliver, names=names, schema=schema)
+        return self.config.make_engine(self.schemas, deliver=deliver)
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        """The Arrow schema of joined rows."""
+        left, right = (
+            pa.schema([schema.field(name) for name in names])
+            for schema, names in zip((self.left, self.right), self.columns, strict=True)
+        )
+        return joined_schema(left, right)
+
+    def route_keys(self, batch: Prepared) -> Keys:
+        """Return the key by which each row is stored."""
+        if self.routing == "hash":
+            return hash_equalities(batch.keys)
+        if self.route_part is None:
+            return np.zeros(len(batch), np.int64)
+        return batch.keys.ranges[self.route_part]
+
+    def route_ranges(self, batch: Prepared, keys: Keys) -> list[Range]:
+        """Return the ranges of keys that each row probes."""
+        if self.routing == "hash" or self.route_part is None:
+            return [(keys, keys)]
+        return batch.part_ranges(self.route_part)
+
+    def first_table(self) -> RoutingTable | None:
+        """Return the routing that needs no data; None if it does."""
+        return None if self.adapts else RoutingTable.split(self.cores)
+
+
+def _deliver(found: Any, _: pa.Schema, names: Any, schema: pa.Schema) -> Any:
+    return gather(found, schema, names)
+
+
+@lru_cache(maxsize=32)
+def plan_of(spec: JoinSpec) -> JoinPlan:
+    """Bind a spec."""
+    engine = spec.config.make_engine(spec.schemas)
+    return engine.plan

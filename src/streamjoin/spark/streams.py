@@ -1,0 +1,161 @@
+"""The streaming join: pack both sides, join in stateful cores, give rows.
+
+::
+
+    left   -> pack --+
+                     +-> groupBy(core) -> JoinProcessor: the state is here -> joined rows
+    right  -> pack --+
+
+Joined rows leave the processor as pandas frames over Arrow arrays, which costs nothing. Nested
+types cannot; for them the processor gives frames, and another `mapInArrow` turns them into rows.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from streamjoin.batches import in_one_piece
+from streamjoin.spark import frames, metrics
+from streamjoin.spark.hints import Moment
+from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.metrics import COLUMN
+from streamjoin.spark.packing import StreamPacker
+from streamjoin.spark.planning import Inputs
+from streamjoin.spark.schemas import is_flat
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.state import SparkStore
+
+ENOUGH = 1 << 16  # joined rows that are sent on together
+FRAME = "frame"
+
+
+class JoinProcessor(StatefulProcessor):
+    """Spark's side of a join core: rows and timers in, joined rows out."""
+
+    core_class = JoinCore
+
+    def __init__(self, spec: JoinSpec, flat: bool) -> None:
+        self.spec, self.flat = spec, flat
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self.handle, self.store = handle, SparkStore(handle)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Any,
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Join what one core got in this micro-batch."""
+        core = self._core(key, timerValues)
+        arrived = (
+            Arrived(*values)
+            for frame in rows
+            for values in zip(
+                frame["side"],
+                frame["part"],
+                frame["number"],
+                frame["role"],
+                frame["frame"],
+                strict=True,
+            )
+        )
+        for batch in together(core.step(arrived)):
+            yield self._rows(batch)
+        yield self._told(core)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Drop what the watermark has passed."""
+        core = self._core(key, timerValues)
+        core.manifest.timer = None  # it has just gone off
+        core.expire()
+        yield self._told(core)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _core(self, key: Any, timer_values: Any) -> JoinCore:
+        watermark = timer_values.getCurrentWatermarkInMs()
+        moment = Moment.current()
+        assert moment is not None
+        return self.core_class(self.spec, int(key[0]), self.store, watermark, moment)
+
+    def _rows(self, batch: pa.RecordBatch) -> pd.DataFrame:
+        """Return joined rows as Spark takes them."""
+        if not self.flat:
+            return pd.DataFrame({FRAME: [frames.pack(batch)], COLUMN: [None]})
+        return as_pandas([*batch.columns, pa.nulls(len(batch), pa.string())], self._names(batch))
+
+    def _told(self, core: JoinCore) -> pd.DataFrame:
+        """Return the row of metrics."""
+        told = pa.array([core.metrics.to_json()])
+        if not self.flat:
+            return pd.DataFrame({FRAME: [None], COLUMN: told.to_pylist()})
+        schema = self.spec.result_schema
+        return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told], self._names(schema))
+
+    def _names(self, columns: Any) -> list[str]:
+        names = columns.names if isinstance(columns, pa.Schema) else columns.schema.names
+        return [*names, COLUMN]
+
+
+def as_pandas(columns: list[pa.Array], names: list[str]) -> pd.DataFrame:
+    """Return Arrow arrays as a pandas frame that shares their memory."""
+    series = [pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([c]))) for c in columns]
+    return pd.DataFrame(dict(zip(names, series, strict=True)), copy=False)
+
+
+def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together: each that is sent costs a millisecond."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= ENOUGH:
+            yield in_one_piece(waiting, waiting[0].schema)
+            waiting, rows = [], 0
+    if waiting:
+        yield in_one_piece(waiting, waiting[0].schema)
+
+
+def unpack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn frames into rows, for `mapInArrow`."""
+    for batch in batches:
+        for frame in batch.column(0):
+            yield frames.unpack(frame.as_buffer())[0]
+
+
+def join_streams(
+    inputs: Inputs, spec: JoinSpec, output: StructType, processor: type[JoinProcessor]
+) -> DataFrame:
+    """Return the DataFrame of joined rows."""
+    packed = [
+        frame.mapInArrow(StreamPacker(spec, side), frames.COLUMNS)
+        for side, frame in inputs.frames.items()
+    ]
+    flat = is_flat(output)
+    told = StructField(COLUMN, StringType())
+    given = [*output.fields, told] if flat else [StructField(FRAME, BinaryType()), told]
+    time_mode = "None" if spec.counted else "EventTime"
+    joined = (
+        packed[0]
+        .union(packed[1])
+        .groupBy("core")
+        .transformWithStateInPandas(
+            processor(spec, flat), StructType(given), outputMode="Append", timeMode=time_mode
+        )
+    )
+    rows = metrics.observe(joined, spec.name)
+    return rows if flat else rows.mapInArrow(unpack_rows, output)

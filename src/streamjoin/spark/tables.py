@@ -1,0 +1,204 @@
+"""The join of two tables: the same cores, without state and without a bound on the result.
+
+::
+
+    stored side   -> pack by key   --+
+                                     +-> one partition a core -> index, probe, joined rows
+    probing side  -> pack by range --+
+
+A sample of each side tells which is smaller, how many cores it takes to keep each core's part of it
+in memory, and where to split. The smaller side is stored: a row goes to the core of its key. A row
+of the other side goes to the cores that its ranges touch, so pairs of cores that cannot match never
+meet. Within a core the stored frames come first; probing frames then go through one by one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, groupby
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from streamjoin.joins.plan import SIDES, choose_layout
+from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.routing import RoutingTable
+from streamjoin.joins.sliding import Probe
+from streamjoin.joins.subwindow import Subwindow
+from streamjoin.kernels import Keys
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.spark import frames
+from streamjoin.spark.frames import Role
+from streamjoin.spark.packing import rounds, taken
+from streamjoin.spark.planning import Inputs
+from streamjoin.spark.schemas import conform
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.streams import together
+
+SAMPLE = 20_000  # rows of a side
+CORE_ROWS = 500_000  # stored rows that a core is given
+FEW_ROWS = 20_000  # below this, one core is enough
+LEAST_CORES, MOST_CORES = 4, 512
+DRAW = "__streamjoin_draw"
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What a sample tells of a side."""
+
+    rows: float  # estimated
+    batch: Prepared
+
+
+def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
+    """Draw rows from all of a table, and estimate how many there are.
+
+    The rows with the k smallest of n uniform numbers are a fair sample, and the largest of these
+    numbers is about k / n.
+    """
+    drawn = (
+        frame.withColumn(DRAW, F.rand(seed=SIDES.index(side))).orderBy(DRAW).limit(SAMPLE).toArrow()
+    )
+    rows: float = drawn.num_rows
+    if rows == SAMPLE:
+        rows = SAMPLE / max(drawn[DRAW].to_numpy().max(), 1e-12)
+    batch = drawn.drop_columns([DRAW]).combine_chunks().to_batches()
+    schema = spec.schemas[side]
+    first = conform(batch[0], schema) if batch else schema.empty_table().to_batches()[0]
+    return Sampled(rows, prepare(spec.plan(), side, first))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a join of tables is spread: which side is stored, and where its rows go."""
+
+    stored: Side
+    table: RoutingTable
+
+
+def lay_out(spec: JoinSpec, samples: dict[Side, Sampled], cores: int | None) -> Layout:
+    """Decide from the samples."""
+    stored: Side = min(SIDES, key=lambda side: samples[side].rows)
+    rows = samples[stored].rows
+    if cores is None:
+        cores = 1
+        if max(each.rows for each in samples.values()) > FEW_ROWS:
+            cores = min(max(ceil(rows / CORE_ROWS), LEAST_CORES), MOST_CORES)
+    if spec.routing == "split" or cores == 1:
+        return Layout(stored, RoutingTable.split(cores))
+    # Probing rows are work too: where they crowd, cells should be small.
+    keys = [weighted(spec, each, rows) for each in samples.values()]
+    return Layout(stored, RoutingTable.from_sample(np.concatenate(keys), cores))
+
+
+def weighted(spec: JoinSpec, sampled: Sampled, rows: float) -> Keys:
+    """Return a side's sampled keys, each as often as its rows count beside the stored side's."""
+    keys = spec.route_keys(sampled.batch)
+    return np.repeat(keys, min(max(round(sampled.rows / max(rows, 1)), 1), 16))
+
+
+@dataclass(frozen=True)
+class TablePacker:
+    """The function that `mapInArrow` runs over one side of a table join."""
+
+    spec: JoinSpec
+    layout: Layout
+    side: Side
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack the rows of one task."""
+        context = TaskContext.get()
+        part, number = context.partitionId() if context else 0, 0
+        role = Role.STORE if self.side == self.layout.stored else Role.PROBE
+        for rows in rounds(batches, self.spec.schemas[self.side]):
+            batch = prepare(self.spec.plan(), self.side, rows)
+            for core, frame in self._frames(batch):
+                label = self.spec.labels[core]
+                yield frames.envelope([(label, SIDES.index(self.side), role, part, number, frame)])
+                number += 1
+
+    def _frames(self, batch: Prepared) -> Iterator[tuple[int, bytes]]:
+        table, keys = self.layout.table, self.spec.route_keys(batch)
+        if self.side == self.layout.stored:
+            owners = table.owners(keys)
+            flags = np.stack([owners == core for core in range(table.cores)])
+        else:
+            flags = table.probed(self.spec.route_ranges(batch, keys), len(batch))
+        for core in range(table.cores):
+            if flags[core].any():
+                yield core, frames.pack(taken(batch, flags[core]))
+
+
+@dataclass(frozen=True)
+class TableCores:
+    """The function that joins the frames of a partition, core by core."""
+
+    spec: JoinSpec
+    stored: Side
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Join all cores of a partition; frames come sorted by core, those to store first."""
+        rows = chain.from_iterable(
+            zip(batch["core"].to_pylist(), batch["role"].to_pylist(), batch["frame"], strict=True)
+            for batch in batches
+        )
+        for _, arrived in groupby(rows, key=lambda row: row[0]):
+            yield from together(self._join((role, frame) for _, role, frame in arrived))
+
+    def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        for role, frame in arrived:
+            if role != Role.STORE:
+                break
+            held.append(frames.unpack(frame.as_buffer())[0])
+        else:
+            return
+        if not held:
+            return
+        plan, probing = self.spec.plan(), OTHER[self.stored]
+        stored = prepare(plan, self.stored, pa.concat_batches(held))
+        engine = self.spec.make_engine()
+        window: Subwindow | None = None
+        for _, each in chain([(role, frame)], arrived):
+            batch = prepare(plan, probing, frames.unpack(each.as_buffer())[0])
+            if not len(batch) or not len(stored):
+                continue
+            if window is None:
+                samples = {self.stored: stored.keys.sample(), probing: batch.keys.sample()}
+                layout = choose_layout(plan, self.stored, samples)
+                for side in SIDES:
+                    engine.chains[side].layout = layout
+                window = engine.chains[self.stored].alone(stored)
+            engine.join.sort([batch])
+            for delivery in engine.join.probe([Probe(batch, [window])]):
+                yield from delivery.rows
+
+
+def join_tables(
+    inputs: Inputs, make_spec: Callable[[int], JoinSpec], output: StructType, cores: int | None
+) -> DataFrame:
+    """Return the DataFrame of joined rows; draws the samples at once.
+
+    ``make_spec`` gives the spec for a number of cores.
+    """
+    draft = make_spec(1)
+    samples = {side: sample(frame, draft, side) for side, frame in inputs.frames.items()}
+    layout = lay_out(draft, samples, cores)
+    count = layout.table.cores
+    spec = make_spec(count)
+    packed = [
+        frame.mapInArrow(TablePacker(spec, layout, side), frames.COLUMNS)
+        for side, frame in inputs.frames.items()
+    ]
+    return (
+        packed[0]
+        .union(packed[1])
+        .repartition(count, "core")
+        .sortWithinPartitions("core", "role", "part", "number")
+        .select("core", "role", "frame")
+        .mapInArrow(TableCores(spec, layout.stored), output)
+    )
