@@ -152,7 +152,7 @@ def join(
 def run(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The TOML file with the job.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the file and explain the join, no more.")
+        bool, typer.Option("--dry-run", help="Check file and sources, explain the join, no more.")
     ] = False,
     seconds: Annotated[
         float | None, typer.Option(min=0.1, help="Stop a stream after so long; else by Ctrl-C.")
@@ -173,11 +173,11 @@ def run(
     with _friendly_errors():
         from streamjoin.spark.job import explain_job, load_job, run_job
 
-        loaded = load_job(job, settings or ())
+        loaded, progress = load_job(job, settings or ()), Console(stderr=True)
         if dry_run:
-            typer.echo(explain_job(loaded))
+            typer.echo(explain_job(loaded, console=progress))
         else:
-            typer.echo(run_job(loaded, console=Console(stderr=True), seconds=seconds))
+            typer.echo(run_job(loaded, console=progress, seconds=seconds))
 
 
 @app.command()

@@ -10,9 +10,9 @@ both::
     f g       f g   f g   f g      ->  {"ours": Series of 3, "theirs": Series of 3}
 
 A `Claim` is one figure that was asked for: its value, its target, whether it was reached, and the
-series on both sides. A `Report` collects claims and series and writes them, with machine, versions
-and seeds, as JSON and as a table. Medians are compared and not means: one pause of the system
-would move a mean.
+series on both sides. A `Report` collects claims, series and details and writes them, with machine,
+versions and seeds, as JSON and as a table. Medians are compared and not means: one pause of the
+system would move a mean.
 """
 
 import gc
@@ -156,6 +156,7 @@ class Report:
     series: list[Series] = field(default_factory=list)
     seeds: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     def seed(self, name: str, value: int) -> int:
         """Record a seed and give it back."""
@@ -165,6 +166,10 @@ class Report:
     def add(self, *series: Series) -> None:
         """Keep raw series; one that is kept already is not kept twice."""
         self.series.extend(one for one in series if one not in self.series)
+
+    def detail(self, name: str, value: Any) -> None:
+        """Keep something that explains the figures, and that has no target."""
+        self.details[name] = value
 
     def claim(self, claim: Claim) -> Claim:
         """Record a claim and its series, and say how it went."""
@@ -223,6 +228,7 @@ class Report:
             "seeds": self.seeds,
             "settings": self.settings,
             "claims": [claim.to_dict() for claim in self.claims],
+            "details": self.details,
             "series": [
                 {**series.summary(), "values": list(series.values)} for series in self.series
             ],

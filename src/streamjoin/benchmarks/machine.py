@@ -5,7 +5,8 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("streamjoin", "numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
+ENGINE = ("streamjoin", "numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
+PACKAGES = (*ENGINE, "pyspark", "pandas")
 
 
 def describe_machine() -> dict[str, str | int | float]:

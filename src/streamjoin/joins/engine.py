@@ -147,6 +147,12 @@ class Engine:
                 left=arrived["left"] - self.window.left, right=arrived["right"] - self.window.right
             )
 
+    def restore(self, batches: Mapping[Side, Prepared]) -> None:
+        """Take back rows that were stored before, without looking for matches."""
+        self._choose_layouts(batches)
+        for side, batch in batches.items():
+            self.chains[side].insert(batch)
+
     def _expire(self, left: int, right: int) -> None:
         """Drop the subwindows whose rows all come before these ordinals or times."""
         begin = perf_counter()
@@ -168,7 +174,7 @@ class Engine:
         if len(self.newest) == 2:
             self.advance(min(self.newest.values()) - delay)
 
-    def _choose_layouts(self, prepared: dict[Side, Prepared]) -> None:
+    def _choose_layouts(self, prepared: Mapping[Side, Prepared]) -> None:
         """Let a chain whose next subwindow is due look which layout is the most selective now."""
         for side, batch in prepared.items():
             if len(batch):

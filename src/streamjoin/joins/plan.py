@@ -90,6 +90,12 @@ class JoinPlan:
             and self.filters == {"left": None, "right": None}
         )
 
+    def key_columns(self, side: Side) -> list[str]:
+        """Return the columns that a side's keys are computed from."""
+        parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
+        found = [pair for part in parts for pair in columns(part.operands.expressions[side])]
+        return sorted({name for _, name in found})
+
     def needed_from(self, watermark: int) -> dict[Side, int]:
         """Return the least time on each side that rows from ``watermark`` on can still meet."""
         assert self.time_part is not None

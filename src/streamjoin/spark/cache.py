@@ -1,42 +1,53 @@
 """Engines that stay in a worker process between micro-batches.
 
-Spark reuses Python workers, but any of them may get any core, and a batch may fail after its engine
-took in its rows. So an engine is kept under the token that its last step wrote into the state, and
-taken out, not looked at, by whoever finds that token there: a core that moved, failed or was set
-back finds nothing under its token and rebuilds its engine from the segments.
+Spark reuses Python workers, but any of them may get any core, and a task may fail after its engine
+took in its rows. So an engine is kept together with the ids of the segments whose rows it holds,
+and whoever wants to go on with it compares these with the ids in the state:
+
+* segments that the engine lacks, because the core's last batch ran in another worker, are added;
+* segments that only the engine has must have left the window, or the engine is thrown away: a task
+  that failed has left them.
+
+An engine is taken out while it is used, so one that fails in the middle of a step is gone.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from time import monotonic
+from dataclasses import dataclass, field
 
 from streamjoin.joins.engine import Engine
+from streamjoin.keys.operands import Side
 
-UNUSED = 600.0  # seconds after which an engine is dropped
+MOST_BYTES = 1 << 30  # in one worker process, beside the engine used last
 
 
 @dataclass
 class Kept:
-    """An engine, whose it is, and since when it waits."""
+    """An engine, and the segments whose rows it holds, each with its greatest time or ordinal."""
 
-    owner: str
     engine: Engine
-    since: float
+    segments: dict[str, tuple[Side, int]] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and indexes."""
+        return sum(chain.nbytes for chain in self.engine.chains.values())
 
 
 _KEPT: OrderedDict[str, Kept] = OrderedDict()
 
 
-def take(token: str) -> Engine | None:
-    """Take the engine that goes with a state."""
-    kept = _KEPT.pop(token, None)
-    return None if kept is None else kept.engine
+def take(owner: str) -> Kept | None:
+    """Take a core's engine."""
+    return _KEPT.pop(owner, None)
 
 
-def keep(token: str, owner: str, engine: Engine) -> None:
-    """Keep an engine for its owner's next batch, and none that the owner had before."""
-    now = monotonic()
-    gone = [key for key, kept in _KEPT.items() if kept.owner == owner or now - kept.since > UNUSED]
-    for key in gone:
-        del _KEPT[key]
-    _KEPT[token] = Kept(owner, engine, now)
+def keep(owner: str, kept: Kept) -> None:
+    """Keep a core's engine; those that were not used for the longest time make room for it."""
+    _KEPT[owner] = kept
+    while len(_KEPT) > 1 and sum(each.nbytes for each in _KEPT.values()) > MOST_BYTES + kept.nbytes:
+        _KEPT.popitem(last=False)
+
+
+def clear() -> None:
+    """Forget all engines."""
+    _KEPT.clear()

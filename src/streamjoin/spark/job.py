@@ -37,7 +37,7 @@ from streamjoin.windows import format_duration, parse_duration
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 NEED_SCHEMA = ("parquet", "csv", "json", "orc", "xml", "avro")  # Spark does not look, for streams
 SPARKS_REASON = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")  # every error of Spark's begins like this
-POLL_SECONDS, SHOW_SECONDS = 0.2, 2.0
+POLL_SECONDS, SHOW_SECONDS, PATIENCE_SECONDS = 0.2, 2.0, 10.0
 
 
 @dataclass
@@ -65,15 +65,15 @@ class JobResult:
         return ", ".join([*told, f"{self.seconds:.1f} s"])
 
 
-def explain_job(job: Job) -> str:
-    """Say what the job reads and writes, and how the join is understood; nothing is started."""
-    kind = "stream" if job.is_stream else "table"
-    lines = []
-    for name in ("left", "right", "sink"):
-        part: Source | Sink = getattr(job, name)
-        place = f"{part.format or 'table'} {part.table or part.path or ''}".rstrip()
-        lines.append(f"{name:<12} {kind}: {place}")
-    return "\n".join([*lines, sjs.explain(**_join_arguments(job))])
+def explain_job(job: Job, spark: SparkSession | None = None, console: Console | None = None) -> str:
+    """Say what the job reads and writes, and how the join is understood; no query is started."""
+    with _session(job, spark, console or Console(quiet=True)) as session:
+        left, right = _read_both(session, job)
+        text = sjs.explain(left, right, **vars(job.join))
+    parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}
+    for name, part in reversed(parts.items()):
+        text = f"{name:<12} {part.format or 'table'} {part.table or part.path or ''}\n{text}"
+    return text
 
 
 def run_job(
@@ -89,27 +89,20 @@ def run_job(
     """
     if seconds is not None and not job.is_stream:
         raise StreamJoinError(
-            f"{job.file} joins tables, which end by themselves: seconds={seconds:g} stops streams. "
-            "Leave it out."
+            f"seconds={seconds:g} stops streams, and {job.file} joins tables. Leave it out."
         )
     console = console or Console(quiet=True)
     with _session(job, spark, console) as session:
-        if job.is_stream:
-            sjs.configure(session, cores=job.join.cores)
-        left, right = (_read(session, side, job) for side in ("left", "right"))
-        with _blaming(job, "join"):
-            matches = sjs.join(left, right, **_join_arguments(job))
+        left, right = _read_both(session, job)
+        start = time.perf_counter()
+        with _blaming(job, "join"), _patient_status(console, "planning ..."):
+            matches = sjs.join(left, right, **vars(job.join))
         with _blaming(job, "sink"):
-            if job.sink.select:
-                matches = matches.selectExpr(*job.sink.select)
+            matches = matches.selectExpr(*job.sink.select or "*")
             if not job.is_stream:
-                return _write_table(matches, job.sink, console)
+                return _write_table(matches, job.sink, console, start)
             query = _start(matches, job.sink)
         return _follow(query, console, seconds)
-
-
-def _join_arguments(job: Job) -> dict[str, Any]:
-    return dict(vars(job.join))
 
 
 @contextmanager
@@ -118,11 +111,8 @@ def _session(job: Job, spark: SparkSession | None, console: Console) -> Iterator
     if spark is not None:
         yield spark
         return
-    settings: dict[str, Any] = {
-        "spark.app.name": f"streamjoin {job.file.stem}",
-        **QUIET,
-        **job.spark,
-    }
+    name = f"streamjoin {job.file.stem}"
+    settings: dict[str, Any] = {"spark.app.name": name, **QUIET, **job.spark}
     if str(settings.get("spark.master", "local")).startswith("local"):
         # Workers would be the first python3 on the path, which may not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -149,18 +139,19 @@ def _blaming(job: Job, part: str) -> Iterator[None]:
         raise StreamJoinError(f"{job.file}: Spark refuses [{part}]: {reason[0]}{hint}") from error
 
 
-def _read(spark: SparkSession, name: str, job: Job) -> DataFrame:
-    source: Source = getattr(job, name)
-    with _blaming(job, name):
-        rows = _load(spark, source)
-        if source.select:
-            rows = rows.selectExpr(*source.select)
-        if source.where:
-            rows = rows.where(source.where)
-        if source.watermark and job.join.time:
-            column = job.join.time[0 if name == "left" else 1]
-            rows = rows.withWatermark(column, format_duration(parse_duration(source.watermark)))
-        return rows
+def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
+    if job.is_stream:
+        sjs.configure(spark, cores=job.join.cores)
+    frames = []
+    for number, (name, source) in enumerate((("left", job.left), ("right", job.right))):
+        with _blaming(job, name):
+            rows = _load(spark, source).selectExpr(*source.select or "*")
+            rows = rows.where(source.where or "true")
+            if source.watermark and job.join.time:
+                delay = format_duration(parse_duration(source.watermark))
+                rows = rows.withWatermark(job.join.time[number], delay)
+            frames.append(rows)
+    return frames
 
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:
@@ -176,12 +167,10 @@ def _load(spark: SparkSession, source: Source) -> DataFrame:
     return reader.load(source.path)
 
 
-def _write_table(matches: DataFrame, sink: Sink, console: Console) -> JobResult:
-    start = time.perf_counter()
-    # What is there already is not written again by "ignore", and an observation would wait for it.
-    observed = None if sink.mode == "ignore" else Observation("streamjoin job")
-    if observed is not None:
-        matches = matches.observe(observed, count(lit(1)).alias("rows"))
+def _write_table(matches: DataFrame, sink: Sink, console: Console, start: float) -> JobResult:
+    counted = Observation("streamjoin job")
+    if sink.mode != "ignore":  # which may write nothing, and then the count would never come
+        matches = matches.observe(counted, count(lit(1)).alias("rows"))
     writer = matches.write.mode(sink.mode or "error").options(**sink.options)
     if sink.format:
         writer = writer.format(sink.format)
@@ -190,7 +179,7 @@ def _write_table(matches: DataFrame, sink: Sink, console: Console) -> JobResult:
             writer.saveAsTable(sink.table)
         else:
             writer.save(sink.path)
-    rows = None if observed is None else observed.get["rows"]
+    rows = None if sink.mode == "ignore" else counted.get["rows"]
     return JobResult(matches=rows, seconds=time.perf_counter() - start)
 
 
@@ -243,8 +232,8 @@ def _follow(query: StreamingQuery, console: Console, seconds: float | None) -> J
                     if not console.is_terminal:
                         console.print(line, highlight=False, soft_wrap=True)
         except KeyboardInterrupt:
-            status.update("stopping ...")
-        query.stop()
+            status.update("stopping after this batch, or at once with Ctrl-C ...")
+        _stop(query, last)
     _count(query, last, result)
     result.seconds = time.perf_counter() - start
     if (error := query.exception()) is not None:
@@ -283,6 +272,18 @@ def _describe(report: dict[str, Any]) -> str:
     kept = _metrics(report).get("live_rows", stored)
     pace = report["processedRowsPerSecond"] or 0
     return f"batch {report['batchId']}, {pace:,.0f} rows/s, {kept:,} rows kept"
+
+
+def _stop(query: StreamingQuery, last: dict[str, Any]) -> None:
+    """Stop after the batch under way if it ends soon; otherwise the next start does it again."""
+    deadline = time.perf_counter() + PATIENCE_SECONDS
+    try:
+        while query.isActive and query.status["isTriggerActive"] and time.perf_counter() < deadline:
+            if _count(query, last, JobResult()) is not last:
+                break
+            time.sleep(POLL_SECONDS / 4)
+    finally:
+        query.stop()
 
 
 @contextmanager

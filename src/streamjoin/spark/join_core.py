@@ -7,8 +7,8 @@
       manifest, segments  <--------+      routing table for the next batch -> hint
 
 It knows nothing of Spark's operators: a `Store` gives it the state, its caller the frames and the
-watermark. The order of work makes a failure harmless: the state is written last, and a cached
-engine is trusted only if its token is the one in the state.
+watermark. A failure is harmless: Spark forgets what a failed task wrote, and an engine is used
+again only if its segments are those of the state.
 
 A row is late by Spark's rule: its time is at or before the watermark.
 """
@@ -16,7 +16,6 @@ A row is late by Spark's rule: its time is at or before the watermark.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ import pyarrow as pa
 from streamjoin.batches import in_one_piece
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.engine import Choose, Engine
-from streamjoin.joins.plan import SIDES, choose_layout
+from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
 from streamjoin.joins.times import time_type, to_key
@@ -32,12 +31,13 @@ from streamjoin.kernels import Flags
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import cache, frames, hints, state
+from streamjoin.spark.cache import Kept
 from streamjoin.spark.frames import Role
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.packing import learn, taken
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state import ORDINAL, Manifest, Store
+from streamjoin.spark.state import ORDINAL, Manifest, Segment, Store
 
 SAMPLE = 1 << 16  # keys that the first routing table is made from
 DECAY = 2  # the histogram of routing keys halves with every batch
@@ -79,6 +79,8 @@ class JoinCore:
         self.spec, self.store, self.plan, self.moment = spec, store, spec.plan(), moment
         self.number = spec.labels.index(label)
         self.metrics = Metrics()
+        self.owner = f"{moment.owner}/{spec.name}/{label}"
+        self.kept: Kept | None = None
         # Spark's watermark is 0 before it is first set: rows before 1970 are not late then.
         self.watermark: int | None = None
         if watermark_ms > 0 and self.plan.time_part is not None:
@@ -115,7 +117,8 @@ class JoinCore:
         """Join the rows of one micro-batch, then write what has changed."""
         with self.metrics.phase("unpack"):
             coming, histogram, newest = self._receive(sorted(arrived))
-        engine = self._engine()
+        self.kept = self._take()
+        engine = self.kept.engine
         if self.watermark is not None:
             engine.advance(self.watermark)
         batches = {
@@ -137,7 +140,7 @@ class JoinCore:
         with self.metrics.engine(engine):
             yield from self.join(engine, batches, choose)
         with self.metrics.phase("state"):
-            self._write(engine, histogram, newest)
+            self._write(histogram, newest)
 
     def join(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
@@ -147,10 +150,10 @@ class JoinCore:
 
     def expire(self) -> None:
         """Drop what the watermark has passed, in a batch without rows for this core."""
-        engine = cache.take(self.manifest.token)
-        if engine is not None and self.watermark is not None:
-            engine.advance(self.watermark)
-        self._write(engine, None, None)
+        self.kept = cache.take(self.owner)
+        if self.kept is not None and self.watermark is not None:
+            self.kept.engine.advance(self.watermark)
+        self._write(None, None)
 
     def _receive(
         self, arrived: list[Arrived]
@@ -212,76 +215,76 @@ class JoinCore:
         coming.stored.append(taken(batch, mine))
         coming.probing.append(taken(batch, others))
 
-    def _engine(self) -> Engine:
-        """Return the engine that goes with the state."""
-        manifest = self.manifest
-        engine = cache.take(manifest.token) if manifest.token else None
-        if engine is not None:
-            self.metrics.cache_hits += 1
-            return engine
-        engine = self.spec.make_engine()
-        if manifest.segments:
-            with self.metrics.phase("load"):
-                self._fill(engine)
+    def _take(self) -> Kept:
+        """Return an engine that holds what the state holds."""
+        kept = cache.take(self.owner)
+        live = {segment.id for segment in self.manifest.segments}
+        needed = self.needed
+        if kept is not None and not all(
+            needed is not None and last < needed[side]
+            for id_, (side, last) in kept.segments.items()
+            if id_ not in live
+        ):
+            kept = None  # a failed task has left rows in it
+        if kept is None:
+            kept = Kept(self.spec.make_engine())
+        missing = [each for each in self.manifest.segments if each.id not in kept.segments]
+        if missing:
             self.metrics.cache_misses += 1
-        engine.counters.rows = dict(manifest.arrived)
-        return engine
+            with self.metrics.phase("load"):
+                self._fill(kept.engine, missing)
+        else:
+            self.metrics.cache_hits += 1
+        kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
+        kept.engine.counters.rows = dict(self.manifest.arrived)
+        return kept
 
-    def _fill(self, engine: Engine) -> None:
-        """Rebuild an engine's chains from the segments."""
+    def _fill(self, engine: Engine, segments: list[Segment]) -> None:
+        """Add the rows of segments to an engine."""
         held: dict[Side, Prepared] = {}
         for side in SIDES:
-            segments = list(state.load(self.store, self.manifest.of(side)))
-            if not segments:
+            wanted = [each for each in segments if each.side == side]
+            if not wanted:
                 continue
-            rows = pa.concat_batches([batch for batch, _ in segments])
-            ordinals = None
+            rows = pa.concat_batches(state.load(self.store, wanted))
+            held[side] = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
             if self.spec.counted:
-                ordinals = rows.column(ORDINAL).to_numpy()
-                rows = rows.select(self.spec.schemas[side].names)
-            held[side] = prepare(self.plan, side, rows)
-            held[side].ordinals = ordinals
-        samples = {side: batch.keys.sample() for side, batch in held.items()}
-        for side, batch in held.items():
-            if len(samples) == 2:
-                engine.chains[side].layout = choose_layout(self.plan, side, samples)
-            engine.chains[side].insert(batch)
-        engine.samples = samples
+                held[side].ordinals = rows.column(ORDINAL).to_numpy()
+        engine.restore(held)
 
-    def _write(
-        self, engine: Engine | None, histogram: Histogram | None, newest: int | None
-    ) -> None:
+    def _write(self, histogram: Histogram | None, newest: int | None) -> None:
         """Write what this batch has changed; a core without anything left keeps nothing."""
-        manifest, store = self.manifest, self.store
-        if engine is not None:
-            for batch in engine.join.inserted:
+        manifest, store, kept = self.manifest, self.store, self.kept
+        is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
+        if kept is not None and is_complete:
+            for batch in kept.engine.join.inserted:
                 self._add(batch)
-            engine.join.inserted = []
-            manifest.arrived = dict(engine.counters.rows)
+            kept.engine.join.inserted = []
+            manifest.arrived = dict(kept.engine.counters.rows)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
         needed = self.needed
         if needed is not None:
             state.expire(store, manifest, needed)
-        for side in SIDES:
-            state.compact(store, manifest, side)
         if self.is_empty:
             store.write_manifest(None)
-            self.manifest = Manifest(self.spec.facts)
             return
+        for side in SIDES:
+            state.compact(store, manifest, side)
         if manifest.table is not None and histogram is not None:
             self._adapt(histogram, newest, needed)
         expiry = self.next_expiry_ms()
         if expiry is not None and expiry != manifest.timer:
             store.set_timer(expiry, instead_of=manifest.timer)
             manifest.timer = expiry
-        manifest.token = uuid4().hex
         store.write_manifest(manifest.to_bytes())
-        if engine is not None:
-            cache.keep(manifest.token, f"{self.moment}/{self.spec.name}/{self.number}", engine)
+        if kept is not None:
+            if is_complete:
+                kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
+            cache.keep(self.owner, kept)
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
-        self.metrics.describe(manifest, engine)
+        self.metrics.describe(manifest, None if kept is None else kept.engine)
 
     def _adapt(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
@@ -303,16 +306,15 @@ class JoinCore:
         """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
         if batch.ordinals is not None:
             rows = batch.rows.append_column(ORDINAL, pa.array(batch.ordinals))
-            span = int(batch.ordinals[0]), int(batch.ordinals[-1])
-            state.add(self.store, self.manifest, batch.side, rows, span)
+            state.add(self.store, self.manifest, batch.side, rows, int(batch.ordinals[-1]))
             return
         times = batch.times
         assert times is not None
         extent = -min(self.plan.needed_from(0).values())
         ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
         for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
-            span = int(times[flags].min()), int(times[flags].max())
-            state.add(self.store, self.manifest, batch.side, taken(batch, flags), span)
+            last = int(times[flags].max())
+            state.add(self.store, self.manifest, batch.side, taken(batch, flags), last)
 
     def next_expiry_ms(self) -> int | None:
         """Return the watermark, in milliseconds, at which something can be dropped."""

@@ -2,23 +2,23 @@
 
 ::
 
-    manifest          token, segments [id, side, rows, bytes, first, last], routing table, ...
-    segments   17  -> rows that one micro-batch stored, as a frame
-               18  -> ...
+    manifest            segments [id, side, rows, bytes, last], routing table, ...
+    segments   8f3a  -> rows that one micro-batch stored, as a frame
+               c07e  -> ...
 
 A micro-batch writes its rows as new segments and the manifest, and removes the segments whose rows
-have all left the window. It reads no segment as long as the worker still has the core's engine in
-memory: the manifest's token, new with every commit, tells whether that engine is the one that goes
-with the state.
+have all left the window. It reads only those segments that the worker's engine does not hold. Ids
+are random, so that a segment which a failed task wrote is never taken for another.
 
 Many small segments are put together: when there are more than `MANY` of a side, the newest ones
 that are together no smaller than the next older one become one, so a row is written O(log n) times.
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -27,23 +27,20 @@ from streamjoin.errors import SnapshotError
 from streamjoin.joins.routing import RoutingTable
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
-from streamjoin.spark import frames
+from streamjoin.spark import folders, frames
+from streamjoin.spark.hints import Moment
 
 MANY = 32  # segments of a side
 ORDINAL = "__streamjoin_ordinal"  # count windows: each row's place in its stream
 
 
-Span = tuple[int, int]  # the least and the greatest time or ordinal
-
-
 class Segment(NamedTuple):
-    """Some stored rows: where they are, and the least and the greatest time or ordinal."""
+    """Some stored rows: where they are, and the greatest time or ordinal among them."""
 
-    id: int
+    id: str
     side: Side
     rows: int
     bytes: int
-    first: int
     last: int
 
 
@@ -52,9 +49,7 @@ class Manifest:
     """All of a core's state but the rows."""
 
     facts: dict[str, Any]  # of the join that wrote it
-    token: str = ""
     segments: list[Segment] = field(default_factory=list)
-    next_id: int = 0
     arrived: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
     table: RoutingTable | None = None
     histogram: Histogram | None = None
@@ -114,13 +109,13 @@ class Store(Protocol):
     def write_manifest(self, data: bytes | None) -> None:
         """Replace or, with None, remove it."""
 
-    def read(self, id_: int) -> bytes:
+    def read(self, id_: str) -> bytes:
         """Return a segment."""
 
-    def write(self, id_: int, data: bytes) -> None:
+    def write(self, id_: str, data: bytes) -> None:
         """Add a segment."""
 
-    def remove(self, id_: int) -> None:
+    def remove(self, id_: str) -> None:
         """Remove a segment."""
 
     def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
@@ -128,12 +123,16 @@ class Store(Protocol):
 
 
 class SparkStore:
-    """The two state variables of the processor, for the core whose rows it was given."""
+    """The two state variables of the processor, for the core whose rows it was given.
+
+    A segment also goes to a file, where the executor's other workers find it: reading from the
+    state store takes ten times as long.
+    """
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.manifest = handle.getValueState("manifest", "data binary")
-        self.segments = handle.getMapState("segments", "id long", "data binary")
+        self.segments = handle.getMapState("segments", "id string", "data binary")
 
     def read_manifest(self) -> bytes | None:
         """Return the manifest, if there is one."""
@@ -147,8 +146,11 @@ class SparkStore:
         else:
             self.manifest.update((data,))
 
-    def read(self, id_: int) -> bytes:
+    def read(self, id_: str) -> bytes:
         """Return a segment."""
+        copy = folders.read(self._copy(id_))
+        if copy is not None:
+            return copy
         found = self.segments.getValue((id_,))
         if found is None:
             raise SnapshotError(
@@ -157,13 +159,20 @@ class SparkStore:
             )
         return bytes(found[0])
 
-    def write(self, id_: int, data: bytes) -> None:
+    def write(self, id_: str, data: bytes) -> None:
         """Add a segment."""
         self.segments.updateValue((id_,), (data,))
+        folders.write(self._copy(id_), data)
 
-    def remove(self, id_: int) -> None:
+    def remove(self, id_: str) -> None:
         """Remove a segment."""
         self.segments.removeKey((id_,))
+        self._copy(id_).unlink(missing_ok=True)
+
+    def _copy(self, id_: str) -> Path:
+        moment = Moment.current()
+        assert moment is not None
+        return folders.folder(moment.owner) / id_
 
     def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
         """Ask to be called when the watermark passes a time."""
@@ -172,11 +181,10 @@ class SparkStore:
         self.handle.registerTimer(milliseconds)
 
 
-def add(store: Store, manifest: Manifest, side: Side, batch: pa.RecordBatch, span: Span) -> None:
+def add(store: Store, manifest: Manifest, side: Side, batch: pa.RecordBatch, last: int) -> None:
     """Write rows as a new segment."""
     data = frames.pack(batch)
-    segment = Segment(manifest.next_id, side, batch.num_rows, len(data), *span)
-    manifest.next_id += 1
+    segment = Segment(uuid4().hex, side, batch.num_rows, len(data), last)
     store.write(segment.id, data)
     manifest.segments.append(segment)
 
@@ -199,15 +207,13 @@ def compact(store: Store, manifest: Manifest, side: Side) -> None:
         size += held[-count - 1].rows
         count += 1
     joined = held[-max(count, 2) :]
-    rows = pa.concat_batches([batch for batch, _ in load(store, joined)])
+    rows = pa.concat_batches(load(store, joined))
     manifest.segments = [each for each in manifest.segments if each not in joined]
     for segment in joined:
         store.remove(segment.id)
-    span = min(each.first for each in joined), max(each.last for each in joined)
-    add(store, manifest, side, rows, span)
+    add(store, manifest, side, rows, max(each.last for each in joined))
 
 
-def load(store: Store, segments: list[Segment]) -> Iterator[tuple[pa.RecordBatch, Segment]]:
-    """Read segments."""
-    for segment in segments:
-        yield frames.unpack(store.read(segment.id))[0], segment
+def load(store: Store, segments: list[Segment]) -> list[pa.RecordBatch]:
+    """Read the rows of segments."""
+    return [frames.unpack(store.read(segment.id))[0] for segment in segments]

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from streamjoin.batches import in_one_piece
 from streamjoin.joins.plan import SIDES, choose_layout
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
@@ -34,7 +35,7 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.spark import frames
 from streamjoin.spark.frames import Role
 from streamjoin.spark.packing import rounds, taken
-from streamjoin.spark.planning import Inputs
+from streamjoin.spark.planning import Inputs, backticks
 from streamjoin.spark.schemas import conform
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import together
@@ -60,16 +61,18 @@ def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
     The rows with the k smallest of n uniform numbers are a fair sample, and the largest of these
     numbers is about k / n.
     """
-    drawn = (
-        frame.withColumn(DRAW, F.rand(seed=SIDES.index(side))).orderBy(DRAW).limit(SAMPLE).toArrow()
+    names = spec.plan().key_columns(side) or spec.schemas[side].names[:1]
+    numbered = frame.select(
+        *(backticks(name) for name in names), F.rand(seed=SIDES.index(side)).alias(DRAW)
     )
+    drawn = numbered.orderBy(DRAW).limit(SAMPLE).toArrow()
     rows: float = drawn.num_rows
     if rows == SAMPLE:
         rows = SAMPLE / max(drawn[DRAW].to_numpy().max(), 1e-12)
-    batch = drawn.drop_columns([DRAW]).combine_chunks().to_batches()
-    schema = spec.schemas[side]
-    first = conform(batch[0], schema) if batch else schema.empty_table().to_batches()[0]
-    return Sampled(rows, prepare(spec.plan(), side, first))
+    schema = pa.schema([spec.schemas[side].field(name) for name in names])
+    batches = drawn.select(names).to_batches()
+    batch = in_one_piece([conform(each, schema) for each in batches], schema)
+    return Sampled(rows, prepare(spec.plan(), side, batch))
 
 
 @dataclass(frozen=True)

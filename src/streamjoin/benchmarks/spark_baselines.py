@@ -1,0 +1,112 @@
+"""Pipelines that do all of a streaming join but the join: what is left is what Spark costs.
+
+Both read, pack, route and shuffle as the real one does, and their processors are called alike:
+
+* `StoringCore` unpacks the rows, computes their keys, writes the same segments and manifest, drops
+  what has expired, and gives as many rows of the same columns as the join would: slices of the
+  rows that came, beside each other, which costs no copy. It sorts, searches and gathers nothing.
+* `DiscardingCore` is the papers' "empty system" (PanJoin V-C): it takes the frames, unpacks none,
+  stores nothing and gives nothing. It still tells the packing tasks the routing, as real cores do:
+  without it they would send every row to every core, and the baseline would be slower than need be.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from streamjoin.benchmarks.spark_inputs import MATCHES
+from streamjoin.config import JoinConfig
+from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import prepare
+from streamjoin.keys.operands import Side
+from streamjoin.spark import hints
+from streamjoin.spark.api import stream_spec
+from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.planning import prepare_inputs
+from streamjoin.spark.schemas import joined_struct
+from streamjoin.spark.streams import JoinProcessor, join_streams
+from streamjoin.windows import Window
+
+SLICE = 1 << 16  # rows given together, as the processor sends them on
+
+
+class StoringCore(JoinCore):
+    """Stores and gives as much as the join, and joins nothing."""
+
+    def join(
+        self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
+    ) -> Iterator[pa.RecordBatch]:
+        """Give `MATCHES` rows for every row that is stored."""
+        kept = []
+        for side, batch in batches.items():
+            prepared = prepare(self.plan, side, batch, engine.watermark)
+            stored = prepared.select(choose(side, prepared))
+            if len(stored):
+                kept.append(stored)
+            engine.counters.rows[side] += batch.num_rows
+        if len(kept) == 2:
+            names = dict(zip(SIDES, self.spec.columns, strict=True))
+            rows = [each.rows.select(names[each.side]) for each in kept]
+            for given in side_by_side(rows, MATCHES * sum(map(len, kept)), self.spec.result_schema):
+                engine.counters.matches += given.num_rows
+                yield given
+        engine.join.inserted = kept
+
+
+def side_by_side(
+    rows: list[pa.RecordBatch], count: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield ``count`` rows in all: slices of both batches beside each other, over and over."""
+    step = min(SLICE, *(batch.num_rows for batch in rows))
+    starts = [0, 0]
+    while count:
+        size = min(step, count)
+        starts = [
+            start if start + size <= batch.num_rows else 0
+            for start, batch in zip(starts, rows, strict=True)
+        ]
+        slices = [batch.slice(start, size) for start, batch in zip(starts, rows, strict=True)]
+        yield pa.RecordBatch.from_arrays(
+            [column for each in slices for column in each.columns], schema=schema
+        )
+        starts = [start + size for start in starts]
+        count -= size
+
+
+class DiscardingCore(JoinCore):
+    """Takes the frames and does nothing with them."""
+
+    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+        """Drop the rows of one micro-batch, and pass the routing on to the next."""
+        came = list(arrived)
+        if self.spec.adapts:
+            table = hints.find(self.moment, self.spec.name)
+            if table is None:  # the first batch: rows came to all cores, and these make the table
+                self._receive(sorted(came))
+                table = self.manifest.table
+            if table is not None:
+                hints.publish(self.moment, self.spec.name, table)
+        return iter(())
+
+
+class StoringProcessor(JoinProcessor):
+    """The processor of `StoringCore`."""
+
+    core_class = StoringCore
+
+
+class DiscardingProcessor(JoinProcessor):
+    """The processor of `DiscardingCore`."""
+
+    core_class = DiscardingCore
+
+
+def without_join(
+    left: DataFrame, right: DataFrame, on: str, window: Window, processor: type[JoinProcessor]
+) -> DataFrame:
+    """Return what `streamjoin.spark.join` returns, with another processor in it."""
+    inputs = prepare_inputs(left, right, JoinConfig.check(on, window, "ts"))
+    spec = stream_spec(left.sparkSession, inputs, "auto", None, "streamjoin")
+    return join_streams(inputs, spec, joined_struct(left.schema, right.schema), processor)
