@@ -19,7 +19,7 @@ help: ## Show this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  %-10s %s\n", $$1, $$2}'
 
-demo: $(STAMP) java ## Join two live streams and check the result
+demo: $(STAMP) java ## Join live streams on a local Spark and check the results, in about a minute
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(BIN)/streamjoin demo $(ARGS)
 
 test: lint java ## Run every check: linters, types, import layers, all tests

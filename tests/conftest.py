@@ -1,11 +1,14 @@
 """Fixtures that tests of several packages share."""
 
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of Spark's workers
 
 # Kernels compile at their first call, so one example may take seconds; no deadline.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,6 +24,7 @@ def spark() -> Iterator[Any]:
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "1g")

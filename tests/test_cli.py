@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
 import json
+import sys
 
 import pyarrow as pa
 import pytest
@@ -217,7 +218,16 @@ def test_bench_says_which_package_is_missing(monkeypatch):
 
 
 def test_demo_is_checked():
-    result = run("demo", "--seconds", "0.5")
+    result = run("demo", "--in-process", "--seconds", "0.5")
     assert result.exit_code == 0, result.output
     assert "checked against DuckDB" in result.stdout
     assert "identical" in result.stdout
+
+
+def test_demo_says_what_is_missing_and_offers_the_one_without_spark(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    message = refused(run("demo", "--out", tmp_path / "out"))
+    assert "needs duckdb" in message
+    assert "streamjoin[spark,bench]" in message
+    assert "streamjoin demo --in-process" in message
+    assert not (tmp_path / "out").exists()

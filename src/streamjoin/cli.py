@@ -81,17 +81,35 @@ def main(
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.1, help="How long the streams run.")] = 6.0,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="How long the streams run.",
+            show_default="25, in process 6",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the generated data.")] = 7,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where Spark's input and results are kept.")
+    ] = Path("out/demo"),
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Without Spark: one join, in this process.")
+    ] = False,
 ) -> None:
-    """Join two live streams, trades and quotes, and check the result.
+    """Join live streams on a local Spark, data centres and prices, and check the results.
 
-    [bold]Example[/bold]: [green]streamjoin demo --seconds 3[/green]
+    [bold]Example[/bold]: [green]streamjoin demo --seconds 10 --out demo/[/green]
     """
     with _friendly_errors():
-        from streamjoin.demo import run
+        from streamjoin.demo import in_process as without_spark
+        from streamjoin.demo import on_spark
 
-        if not run(Console(), seconds=seconds, seed=seed):
+        if in_process:
+            is_right = without_spark.run(Console(), seconds or without_spark.SECONDS, seed)
+        else:
+            is_right = on_spark.run(Console(), seconds or on_spark.SECONDS, seed, out)
+        if not is_right:
             raise typer.Exit(1)
 
 

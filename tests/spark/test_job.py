@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -305,7 +304,7 @@ class FakeQuery:
 
 
 def report(batch, ran=True, **metrics):
-    row = SimpleNamespace(asDict=lambda: metrics)
+    row = {"total": metrics}
     return {
         "batchId": batch,
         "durationMs": {"addBatch": 1} if ran else {},

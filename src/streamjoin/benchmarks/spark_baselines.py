@@ -4,7 +4,8 @@ Both read, pack, route and shuffle as the real one does, and their processors ar
 
 * `StoringCore` unpacks the rows, computes their keys, writes the same segments and manifest, drops
   what has expired, and gives as many rows of the same columns as the join would: slices of the
-  rows that came, beside each other, which costs no copy. It sorts, searches and gathers nothing.
+  rows that came, beside each other, which costs no copy. It sorts, searches and gathers nothing,
+  has no indexes, and never reads a segment back.
 * `DiscardingCore` is the papers' "empty system" (PanJoin V-C): it takes the frames, unpacks none,
   stores nothing and gives nothing. It still tells the packing tasks the routing, as real cores do:
   without it they would send every row to every core, and the baseline would be slower than need be.
@@ -26,6 +27,7 @@ from streamjoin.spark.api import stream_spec
 from streamjoin.spark.join_core import Arrived, JoinCore
 from streamjoin.spark.planning import prepare_inputs
 from streamjoin.spark.schemas import joined_struct
+from streamjoin.spark.state import Segment
 from streamjoin.spark.streams import JoinProcessor, join_streams
 from streamjoin.windows import Window
 
@@ -53,6 +55,9 @@ class StoringCore(JoinCore):
                 engine.counters.matches += given.num_rows
                 yield given
         engine.join.inserted = kept
+
+    def _fill(self, engine: Engine, segments: list[Segment]) -> None:
+        """Read nothing back: there is nothing to search."""
 
 
 def side_by_side(

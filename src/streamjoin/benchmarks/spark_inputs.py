@@ -1,11 +1,13 @@
 """What the Spark suite joins: streams as parquet files, one a side and micro-batch, and tables.
 
-Event time moves evenly, a minute a batch, so a window of n minutes shows a row the last n batches
-of the other side::
+Event time moves evenly, a minute a batch. A window of n minutes, less two seconds, shows a row as
+many rows of the other side as n batches have. The watermark stands one second before the end of the
+batch before, so that exactly n batches of each side are live when the next one comes::
 
-    batch        0        1        2        3        4
-    minute    0 ---- 1 ---- 2 ---- 3 ---- 4 ---- 5
-                  |<----- window 4 ----->|          a row of batch 4 meets these, and batch 4
+    batch        0      1      2      3      4      5
+    minute    0 ---- 1 ---- 2 ---- 3 ---- 4 ---- 5 ---- 6
+                      |<------- window 4 ------->|          watermark for batch 5: minute 5
+                                                            batch 0 has gone, 1 to 4 are live
 
 Files are written once, and every competitor reads the same ones. Key columns are made such that a
 row finds `MATCHES` of the rows that its window shows it, whatever the shape of the data, so that
@@ -29,6 +31,8 @@ from streamjoin.windows import TimeWindow
 
 MATCHES = 2  # that a row finds on average
 MINUTE = 60_000_000  # microseconds
+SLACK = 2  # seconds by which a window is shorter than its batches
+DELAY = "1 second"  # of the watermark
 START = 1_704_067_200_000_000  # 2024-01-01, in microseconds
 SYMBOLS = 1_000
 CROWD, ROOM = 0.9, 0.01  # of the rows, and the part of the range that they crowd in
@@ -53,7 +57,7 @@ class Streams:
     folder: Path
     on: str
     rows: int  # of a side in a batch
-    window: int  # batches of the other side that a row looks back on
+    window: int  # batches that are live
 
     @property
     def batch(self) -> int:
@@ -62,15 +66,15 @@ class Streams:
 
     @property
     def time_window(self) -> TimeWindow:
-        """The window as streamjoin takes it."""
-        return TimeWindow(f"{self.window} minutes")
+        """How far a row looks back, and ahead."""
+        return TimeWindow(f"{window_seconds(self.window)} seconds")
 
     def read(self, spark: SparkSession, side: str) -> DataFrame:
         """Return one side: a file in each micro-batch."""
         files = self.folder / side
         schema = spark.read.parquet(str(files)).schema
         source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        return source.parquet(str(files)).withWatermark("ts", "1 second")
+        return source.parquet(str(files)).withWatermark("ts", DELAY)
 
 
 def write_streams(
@@ -90,7 +94,12 @@ def write_streams(
             }
             pq.write_table(pa.table(columns), path, row_group_size=-(-rows // 2))
             os.utime(path, (START // 1_000_000 + batch,) * 2)  # Spark takes the oldest first
-    return Streams(folder, shape.on(rows * window), rows, window)
+    return Streams(folder, shape.on(rows * window_seconds(window) // 60), rows, window)
+
+
+def window_seconds(batches: int) -> int:
+    """Return the length of a window that keeps so many batches alive."""
+    return 60 * batches - SLACK
 
 
 def write_tables(folder: Path, rows: int, seed: int) -> None:

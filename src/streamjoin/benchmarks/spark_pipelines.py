@@ -10,13 +10,13 @@ measurement. Pipelines take turns, so that a slow minute of the machine meets th
     round 2    ours  storing  discarding      with a fresh checkpoint
 """
 
-import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from tempfile import mkdtemp
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ from streamjoin.benchmarks.spark_baselines import (
     StoringProcessor,
     without_join,
 )
-from streamjoin.benchmarks.spark_inputs import Streams
+from streamjoin.benchmarks.spark_inputs import Streams, window_seconds
 from streamjoin.spark.session import PROVIDER, ROCKSDB
 from streamjoin.spark.streams import JoinProcessor
 
@@ -61,25 +61,30 @@ class Pipeline:
 class Measured:
     """The measured micro-batches of one pipeline."""
 
-    name: str
+    title: str  # what is measured
+    name: str  # the pipeline
     rows: int  # in a batch
     batches: list[Any] = field(default_factory=list)  # `StreamingQueryProgress` of each
     delivered: int | None = None  # joined rows of a whole round, if they were counted
 
     @property
+    def label(self) -> str:
+        """Under which the measurements are kept."""
+        return f"{self.title}: {self.name}"
+
+    @property
     def seconds(self) -> Series:
         """Seconds a micro-batch."""
-        return Series(self.name, tuple(each / 1e3 for each in self._durations("triggerExecution")))
+        return Series(self.label, tuple(each / 1e3 for each in self._durations))
 
     @property
     def rates(self) -> Series:
         """Thousand rows a second, batch by batch."""
-        rates = (self.rows / each for each in self._durations("triggerExecution"))
-        return Series(self.name, tuple(rates), "K/s")
+        return Series(self.label, tuple(self.rows / each for each in self._durations), "K/s")
 
     def told(self, name: str) -> float:
         """Return the median of one of streamjoin's observed metrics."""
-        return median(observed(each, "streamjoin").get(name, 0) for each in self.batches)
+        return median(sjs.metrics_of(each).get(name, 0) for each in self.batches)
 
     def breakdown(self) -> dict[str, dict[str, float]]:
         """Return medians of all that Spark and the cores tell about where the time goes.
@@ -93,19 +98,19 @@ class Measured:
         for each in self.batches:
             for name, value in each.durationMs.items():
                 parts["durations"][f"{name}_ms"].append(value)
-            for name, value in observed(each, "streamjoin").items():
+            for name, value in sjs.metrics_of(each).items():
                 parts["cores"][name].append(value)
             for operator in each.stateOperators:
                 for name in ("allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs"):
                     parts["state"][name].append(getattr(operator, name))
         return {
-            part: {name: round(median(values), 1) for name, values in told.items()}
+            part: {name: round(median(values), 1) for name, values in told.items() if any(values)}
             for part, told in parts.items()
-            if told
         }
 
-    def _durations(self, name: str) -> list[float]:
-        return [each.durationMs[name] for each in self.batches]
+    @property
+    def _durations(self) -> list[float]:
+        return [each.durationMs["triggerExecution"] for each in self.batches]
 
 
 def observed(progress: Any, name: str) -> dict[str, Any]:
@@ -158,12 +163,12 @@ def take_turns(
     rounds: int,
 ) -> list[Measured]:
     """Run all pipelines in turns, and keep what came after their warm-up."""
-    results = [Measured(f"{title}: {each.name}", streams.batch) for each in pipelines]
+    results = [Measured(title, each.name, streams.batch) for each in pipelines]
     for turn in range(rounds):
         for pipeline, measured in zip(pipelines, results, strict=True):
             if pipeline.rounds is not None and turn >= pipeline.rounds:
                 continue
-            with bench.report.step(f"{measured.name}, round {turn + 1}"):
+            with bench.report.step(f"{measured.label}, round {turn + 1}"):
                 batches = run_to_end(bench, pipeline, streams)
             measured.batches += batches[warmup:]
             told = [sum(observed(each, DELIVERED).values()) for each in batches]
@@ -174,12 +179,13 @@ def take_turns(
 
 def run_to_end(bench: Workbench, pipeline: Pipeline, streams: Streams) -> list[Any]:
     """Run a query over all files, and return the progress of each micro-batch that had rows."""
-    checkpoint = bench.folder / "checkpoint"
+    # Spark still looks after the state of queries that have ended: their folders have to stay.
+    checkpoint = mkdtemp(prefix="checkpoint-", dir=bench.folder)
     with settings(bench.spark, pipeline.settings):
         query = (
             pipeline.make(bench.spark, streams)
             .writeStream.format("noop")
-            .option("checkpointLocation", str(checkpoint))
+            .option("checkpointLocation", checkpoint)
             .trigger(availableNow=True)
             .start()
         )
@@ -187,7 +193,6 @@ def run_to_end(bench: Workbench, pipeline: Pipeline, streams: Streams) -> list[A
             query.awaitTermination()
         finally:
             query.stop()
-            shutil.rmtree(checkpoint, ignore_errors=True)
     batches = [each for each in query.recentProgress if each.numInputRows]
     if any(each.numInputRows != streams.batch for each in batches):
         sizes = sorted({each.numInputRows for each in batches})
@@ -215,7 +220,7 @@ def spark_own(name: str, provider: str, rounds: int | None = None) -> Pipeline:
         left = streams.read(spark, "left")
         right = streams.read(spark, "right")
         right = right.toDF(*(f"{column}_right" for column in right.columns))
-        reach = f"interval {streams.window} minutes"
+        reach = f"interval {window_seconds(streams.window)} seconds"
         return left.join(
             right, F.expr(f"key = key_right and ts_right between ts - {reach} and ts + {reach}")
         )

@@ -30,6 +30,7 @@ from streamjoin.benchmarks.spark_inputs import band, write_tables
 from streamjoin.benchmarks.spark_pipelines import CORES, Workbench, settings
 from streamjoin.spark.session import PARTITIONS
 
+WIDTHS = (1, 4, 16, 64, 256)  # of buckets, in bands
 LONG = 30.0  # seconds after which one run has to do
 
 
@@ -148,7 +149,7 @@ def against_buckets(bench: Workbench, rows: int) -> None:
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     with bench.report.step(f"{name}: which buckets are the fastest"):
         check_equal(name, tables.ours(), tables.by_hand(Way(1)))
-        tried = {way: seconds(partial(tables.by_hand, way)) for way in map(Way, (1, 4, 16, 64))}
+        tried = {way: seconds(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
         for change in ({"strategy": "shuffle_hash"}, {"partitions": 4 * CORES}):
             way = replace(fastest(tried), **change)
             tried[way] = seconds(partial(tables.by_hand, way))

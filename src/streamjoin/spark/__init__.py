@@ -6,7 +6,7 @@
 """
 
 from streamjoin.spark.api import explain, join
-from streamjoin.spark.metrics import MetricsListener
+from streamjoin.spark.metrics import MetricsListener, metrics_of
 from streamjoin.spark.session import configure
 
-__all__ = ["MetricsListener", "configure", "explain", "join"]
+__all__ = ["MetricsListener", "configure", "explain", "join", "metrics_of"]

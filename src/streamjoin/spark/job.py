@@ -30,8 +30,8 @@ from rich.console import Console
 
 import streamjoin.spark as sjs
 from streamjoin.errors import StreamJoinError
-from streamjoin.job_file import load_job as load_job
-from streamjoin.jobs import Job, Sink, Source
+from streamjoin.jobs.job import Job, Sink, Source
+from streamjoin.jobs.reading import load_job as load_job
 from streamjoin.windows import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
@@ -262,8 +262,7 @@ def _count(query: StreamingQuery, last: dict[str, Any], result: JobResult) -> di
 
 def _metrics(report: dict[str, Any]) -> dict[str, int]:
     """Return what the join has counted in a batch, as far as it did."""
-    row = (report.get("observedMetrics") or {}).get("streamjoin")
-    return {} if row is None else {key: value or 0 for key, value in row.asDict().items()}
+    return {key: int(value) for key, value in sjs.metrics_of(report).items()}
 
 
 def _describe(report: dict[str, Any]) -> str:

@@ -1,8 +1,10 @@
 """What the cores tell about their work, as observed metrics of the streaming query.
 
 Each core ends its micro-batch with one row that holds its `Metrics` as JSON and nothing else. Spark
-adds these rows up (`DataFrame.observe`) and shows the sums in
-``StreamingQueryProgress.observedMetrics["streamjoin"]``; then they are filtered out.
+collects these rows (`DataFrame.observe`), adds them up into one struct, and shows it in
+``StreamingQueryProgress.observedMetrics["streamjoin"].total``; then they are filtered out. A sum
+for each metric would be simpler, but each would be computed for every joined row: a list of the
+rows that have metrics costs a tenth of twenty sums.
 """
 
 import json
@@ -28,8 +30,12 @@ COLUMN = "__streamjoin_metrics"
 
 @dataclass
 class Metrics:
-    """One core's work in one micro-batch; all of these add up over cores."""
+    """One core's work in one micro-batch; all of these add up over cores.
 
+    In a batch without rows only those cores tell that had something to drop.
+    """
+
+    cores: int = 1  # that tell
     rows_left: int = 0
     rows_right: int = 0
     probes: int = 0  # rows that looked for matches; one may probe several cores
@@ -95,12 +101,25 @@ SCHEMA = ", ".join(
 
 def observe(rows: DataFrame, name: str) -> DataFrame:
     """Let Spark add up the metrics, and leave the joined rows."""
-    read = rows.withColumn(COLUMN, F.from_json(COLUMN, SCHEMA))
-    sums = [
-        F.coalesce(F.sum(F.col(f"{COLUMN}.{field.name}")), F.lit(0)).alias(field.name)
-        for field in fields(Metrics)
-    ]
-    return read.observe(name, *sums).where(F.col(COLUMN).isNull()).drop(COLUMN)
+    names = [field.name for field in fields(Metrics)]
+    told = F.transform(F.collect_list(COLUMN), lambda text: F.from_json(text, SCHEMA))
+    nothing = F.from_json(F.lit(json.dumps(dict.fromkeys(names, 0))), SCHEMA)
+    total = F.aggregate(
+        told, nothing, lambda one, other: F.struct(*((one[n] + other[n]).alias(n) for n in names))
+    )
+    return rows.observe(name, total.alias("total")).where(F.col(COLUMN).isNull()).drop(COLUMN)
+
+
+def metrics_of(progress: Any, name: str = "streamjoin") -> dict[str, float]:
+    """Return what a join tells in the progress of a streaming query; nothing if it tells nothing.
+
+    ``sjs.metrics_of(query.lastProgress)["matches"]``
+    """
+    row = (progress["observedMetrics"] or {}).get(name) if progress else None
+    if row is None:
+        return {}
+    total = row["total"]
+    return total if isinstance(total, dict) else total.asDict()
 
 
 class MetricsListener(StreamingQueryListener):
@@ -117,9 +136,8 @@ class MetricsListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Log the metrics of a batch."""
         progress = event.progress
-        observed = (progress.observedMetrics or {}).get(self.name)
-        if observed is not None:
-            told = observed.asDict()
+        told = metrics_of(progress, self.name)
+        if told:
             figures = ", ".join(f"{key} {value:,.0f}" for key, value in told.items() if value)
             self.log.info("batch %d: %s", progress.batchId, figures or "nothing to do")
 

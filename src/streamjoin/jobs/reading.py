@@ -9,7 +9,7 @@
     [spark]   settings of the session     a dict, names as Spark has them
 
 The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types,
-so a new key is a new field in `streamjoin.jobs` and nothing here. Overrides, as in
+so a new key is a new field in `streamjoin.jobs.job` and nothing here. Overrides, as in
 ``--set right.path=other/``, are put into the tables first and meet the same checks.
 ``docs/jobs.md`` is the reference for users; `streamjoin.spark.job` runs a job.
 """
@@ -24,7 +24,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from streamjoin.config import pair
 from streamjoin.errors import StreamJoinError
-from streamjoin.jobs import Delay, Job, JoinOptions, Location, Settings, Sink, Source, shown
+from streamjoin.jobs.job import Delay, Job, JoinOptions, Location, Settings, Sink, Source, shown
 from streamjoin.windows import Window, parse_duration, parse_window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive

@@ -1,8 +1,8 @@
 """A job: two sources, a join and a sink, checked before Spark starts.
 
-The dataclasses are the format of job files (`streamjoin.job_file` reads those): a field is a key,
-its type says which values fit, no default means that the key must be there. What fits key by key
-but makes no sense together is refused when a `Job` is made.
+The dataclasses are the format of job files (`streamjoin.jobs.reading` reads those): a field is a
+key, its type says which values fit, no default means that the key must be there. What fits key by
+key but makes no sense together is refused when a `Job` is made.
 
 Keys that only streams use (watermark, checkpoint, trigger) are no error in a job over tables, as
 in Spark, so that one file serves both: ``--set left.stream=false --set right.stream=false``.

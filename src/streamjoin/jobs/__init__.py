@@ -1,0 +1,1 @@
+"""Joins that are described in a file."""

@@ -1,0 +1,58 @@
+"""Joins over Spark Connect: ``python connect_driver.py FOLDER``, with two streams of files in it.
+
+A Connect session cannot live in a process that has a classic one, so the test starts this.
+"""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+from streamjoin import CountWindow, TimeWindow
+from streamjoin import spark as sjs
+
+
+def main(folder):
+    session = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    print(type(session).__module__, sjs.configure(session, cores=2))  # noqa: T201
+    schema = session.read.parquet(f"{folder}/left").schema
+    tables = [session.read.parquet(f"{folder}/{side}") for side in ("left", "right")]
+    print(sjs.explain(*tables, on="sqrt(l.k) = sqrt(r.k) and l.s || r.s = 'ab'"))  # noqa: T201
+    window = {"window": TimeWindow("4 seconds"), "time": "t"}
+    joins = {
+        "equality": {"on": "sqrt(l.k) = sqrt(r.k) and l.s || r.s = 'ab'"},
+        "band": {"on": "abs(l.x - r.x) <= 0.02", "cores": 3},
+        "window": {"on": "l.k < r.k", **window},
+        "count": {"on": "l.k = r.k", "window": CountWindow(10), "order": "id"},
+    }
+    for name, join in joins.items():
+        sjs.join(*tables, **join).write.parquet(f"{folder}/{name}")
+    streams = [
+        session.readStream.schema(schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(f"{folder}/{side}")
+        .withWatermark("t", "9 seconds")
+        for side in ("left", "right")
+    ]
+    queries = [
+        sjs.join(*streams, on=on, **window)
+        .writeStream.format("parquet")
+        .option("path", f"{folder}/{name}")
+        .option("checkpointLocation", f"{folder}/checkpoint-{name}")
+        .trigger(availableNow=True)
+        .start()
+        for name, on in {"stream": "l.k < r.k", "keyed": "l.k = r.k and l.s || r.s = 'ab'"}.items()
+    ]
+    for query in queries:
+        query.awaitTermination(200)
+        told = [each.observedMetrics for each in query.recentProgress]
+        print("metrics", sum(each["streamjoin"].rows_left for each in told if each))  # noqa: T201
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,99 @@
+"""A driver of its own: joins the two streams of files in a folder, until all files are read.
+
+``python driver.py FOLDER [die]``; with ``die``, Python workers are killed in the middle of some
+batches. It prints the number of each batch that is done.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streamjoin import TimeWindow
+from streamjoin import spark as sjs
+from streamjoin.spark import api, streams
+from streamjoin.spark.hints import Moment
+from streamjoin.spark.join_core import JoinCore
+
+ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
+
+
+def die_once(folder, place, batch):
+    """Kill this worker, if it has not happened yet at this place in this batch."""
+    moment = Moment.current()
+    if moment is not None and moment.batch == batch:
+        try:
+            (Path(folder) / f"died-{place}").touch(exist_ok=False)
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def let_workers_die(folder):
+    """Let one worker die while it packs, one while it joins, and one after its work."""
+
+    class Core(JoinCore):
+        def join(self, *arguments):
+            for number, rows in enumerate(super().join(*arguments)):
+                if number:
+                    die_once(folder, "joining", 2)
+                yield rows
+
+        def step(self, arrived):
+            yield from super().step(arrived)
+            die_once(folder, "written", 3)
+
+    class Processor(streams.JoinProcessor):
+        core_class = Core
+
+    class Packer(streams.StreamPacker):
+        def __call__(self, batches):
+            for rows in super().__call__(batches):
+                die_once(folder, "packing", 1)
+                yield rows
+
+    api.JoinProcessor, streams.StreamPacker = Processor, Packer
+
+
+def main(folder, what=""):
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "3")
+        .getOrCreate()
+    )
+    sjs.configure(session)
+    if what == "die":
+        let_workers_die(folder)
+    frames = [
+        session.readStream.schema(session.read.parquet(f"{folder}/{side}").schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(f"{folder}/{side}")
+        .withWatermark("t", DELAY)
+        for side in ("left", "right")
+    ]
+    joined = sjs.join(*frames, on=ON, window=WINDOW, time="t")
+    query = (
+        joined.writeStream.format("parquet")
+        .option("path", f"{folder}/sink")
+        .option("checkpointLocation", f"{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    done = -1
+    while not query.awaitTermination(0.1):
+        progress = query.lastProgress
+        if progress is not None and progress.batchId > done:
+            done = progress.batchId
+            print("batch", done, flush=True)  # noqa: T201
+    session.read.parquet(f"{folder}/sink").write.parquet(f"{folder}/result")
+    print("end", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

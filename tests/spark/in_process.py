@@ -1,0 +1,301 @@
+"""Joins on Spark without Spark: its tasks, cores, stores and workers in this process.
+
+`Cluster` runs the micro-batches of a stream as Spark would, and throws dice for what Spark leaves
+open: how rows are cut into tasks, which worker runs a core, which task finds a hint, and which
+one fails, in the middle or after its work, and is run again.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+from unittest.mock import patch
+from uuid import uuid4
+
+import pyarrow as pa
+
+from streamjoin.batches import as_batch
+from streamjoin.config import JoinConfig
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import prepare
+from streamjoin.spark import cache, frames, packing
+from streamjoin.spark.api import make_spec
+from streamjoin.spark.hints import Moment
+from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.metrics import Metrics
+from streamjoin.spark.packing import StreamPacker
+from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.spark.session import labels
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.state import Manifest
+from streamjoin.spark.tables import Sampled, TableCores, TablePacker, lay_out
+from streamjoin.windows import CountWindow
+
+
+def make_join(
+    on: str,
+    schema: pa.Schema,
+    cores: int,
+    routing: str = "auto",
+    tables: bool = False,
+    algorithm: str = "auto",
+    **window: Any,
+) -> JoinSpec:
+    """Return what `sjs.join` makes of its arguments, for two sides of one schema."""
+    config = JoinConfig.check(on, **{"window": None, "algorithm": algorithm, **window})
+    inputs = Inputs(
+        frames={},
+        columns=dict.fromkeys(SIDES, tuple(schema.names)),
+        config=replace(config, threads=1),
+        schemas=dict.fromkeys(SIDES, schema),
+        filters=(),
+        computed=(),
+        residuals=(),
+    )
+    plan = inputs.plan()
+    kind, _ = choose_routing(plan, routing, isinstance(config.window, CountWindow), tables)
+    part = range_part(plan, tables) if kind == "range" else None
+    return make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+
+
+class MemoryStore:
+    """A core's state in a dict."""
+
+    def __init__(self) -> None:
+        self.saved: bytes | None = None
+        self.segments: dict[Any, bytes] = {}
+        self.timers: set[int] = set()
+        self.reads = 0
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return None if self.saved is None else Manifest.from_bytes(self.saved)
+
+    def read_manifest(self) -> bytes | None:
+        return self.saved
+
+    def write_manifest(self, data: bytes | None) -> None:
+        self.saved = data
+
+    def read(self, id_: Any) -> bytes:
+        self.reads += 1
+        return self.segments[id_]
+
+    def write(self, id_: Any, data: bytes) -> None:
+        assert id_ not in self.segments
+        self.segments[id_] = data
+
+    def remove(self, id_: Any) -> None:
+        del self.segments[id_]
+
+    def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
+        if instead_of is not None:
+            self.timers.discard(instead_of)
+        self.timers.add(milliseconds)
+
+
+@dataclass(frozen=True)
+class Luck:
+    """What may happen, and how often it does."""
+
+    tasks: int = 3  # at most, a side
+    workers: int = 2
+    hints: float = 0.8  # of tasks find theirs
+    failures: float = 0.1  # of tasks
+    restarts: float = 0.05  # of batches: the driver is lost, and all workers with it
+
+
+STEADY = Luck(tasks=1, workers=1, hints=1.0, failures=0.0, restarts=0.0)
+
+
+class Cluster:
+    """A streaming query: one call of `batch` is one micro-batch."""
+
+    def __init__(self, spec: JoinSpec, luck: Luck = STEADY, seed: int = 0, delay: int = 0) -> None:
+        self.spec, self.luck, self.random, self.delay = spec, luck, Random(seed), delay
+        self.stores = {label: MemoryStore() for label in spec.labels}
+        self.workers: list[Any] = []
+        self.name, self.number, self.run = uuid4().hex, -1, 0
+        self.watermark = 0  # in milliseconds
+        self.newest: dict[str, int] = {}
+        self.metrics = Metrics()
+        self.restart()
+
+    def restart(self) -> None:
+        """Lose the driver and all workers; the stores stay."""
+        self.run += 1
+        self.workers = [OrderedDict() for _ in range(self.luck.workers)]
+
+    @property
+    def moment(self) -> Moment:
+        """Where its tasks stand."""
+        return Moment(self.name, str(self.run), self.number)
+
+    def batch(self, left: pa.Table, right: pa.Table) -> list[pa.RecordBatch]:
+        """Run a micro-batch, then move the watermark, in milliseconds, by Spark's rule."""
+        self.number += 1
+        sides = dict(zip(SIDES, (left, right), strict=True))
+        if self.random.random() < self.luck.restarts:
+            before = deepcopy(self.stores)
+            self._run(sides)
+            self.stores = before
+            self.restart()
+        rows = self._run(sides)
+        self.check()
+        self._move_watermark(sides)
+        return rows
+
+    def idle(self) -> None:
+        """Run a micro-batch without rows: Spark does so when the watermark has moved."""
+        self.number += 1
+        self.metrics = Metrics()
+        self._run_timers()
+        self.check()
+
+    def pairs(self, left: pa.Table, right: pa.Table) -> Counter[tuple[Any, Any]]:
+        """Run a micro-batch, and return the ids of what it joins."""
+        found: Counter[tuple[Any, Any]] = Counter()
+        for rows in self.batch(left, right):
+            found.update(zip(rows["id"].to_pylist(), rows["id_right"].to_pylist(), strict=True))
+        return found
+
+    def manifests(self) -> list[Manifest]:
+        """Return those of the cores that have any."""
+        return [held for store in self.stores.values() if (held := store.manifest) is not None]
+
+    def rows_held(self) -> list[int]:
+        """Return how many rows each core holds."""
+        return [
+            sum(segment.rows for segment in store.manifest.segments) if store.manifest else 0
+            for store in self.stores.values()
+        ]
+
+    def check(self) -> None:
+        """Assert that cores agree on the routing, and that stores hold what manifests list."""
+        manifests = self.manifests()
+        for held in manifests[1:]:
+            assert (held.table and held.table.to_json()) == (
+                manifests[0].table and manifests[0].table.to_json()
+            )
+            assert held.newest == manifests[0].newest
+            assert held.arrived == manifests[0].arrived or not self.spec.counted
+        for store in self.stores.values():
+            held = store.manifest
+            listed = [segment.id for segment in held.segments] if held else []
+            assert sorted(store.segments) == sorted(listed)
+            assert all(segment.rows for segment in held.segments) if held else True
+        for worker in self.workers:
+            for kept in worker.values():
+                for chain in kept.engine.chains.values():
+                    chain.check()
+
+    def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
+        self.metrics = Metrics()
+        arrived = self._pack(sides)
+        rows: list[pa.RecordBatch] = []
+        for label in self.random.sample(list(arrived), len(arrived)):
+            rows += self._task(label, lambda core, sent=arrived[label]: core.step(iter(sent)))
+        self._run_timers()
+        return rows
+
+    def _run_timers(self) -> None:
+        for label, store in self.stores.items():
+            for timer in sorted(store.timers):
+                if timer <= self.watermark:
+                    store.timers.discard(timer)
+                    self._task(label, expire)
+
+    def _pack(self, sides: dict[Any, pa.Table]) -> dict[int, list[Arrived]]:
+        arrived: dict[int, list[Arrived]] = {}
+        moment, part = self.moment, 0
+        for side, table in sides.items():
+            for task in cut(self.random, table, self.random.randint(1, self.luck.tasks)):
+                found = moment if self.random.random() < self.luck.hints else None
+                pieces = cut(self.random, task, self.random.randint(1, self.luck.tasks))
+                batches = [batch for piece in pieces for batch in piece.to_batches()]
+                with patch.object(packing.hints.Moment, "current", lambda found=found: found):
+                    for sent in StreamPacker(self.spec, side)(iter(batches)):
+                        [row] = sent.to_pylist()
+                        values = (row["side"], part, row["number"], row["role"], row["frame"])
+                        arrived.setdefault(row["core"], []).append(Arrived(*values))
+                part += 1
+        for each in arrived.values():
+            self.random.shuffle(each)
+        return arrived
+
+    def _task(
+        self, label: int, work: Callable[[JoinCore], Iterator[pa.RecordBatch]]
+    ) -> list[pa.RecordBatch]:
+        """Run a core's task until it does not fail; what a failed one wrote is forgotten."""
+        before = deepcopy(self.stores[label])
+        while True:
+            fails = self.random.random() < self.luck.failures
+            worker = self.random.choice(self.workers)
+            with patch.object(cache, "_KEPT", worker):
+                core = JoinCore(self.spec, label, self.stores[label], self.watermark, self.moment)
+                rows = work(core)
+                if fails and self.random.random() < 0.5:
+                    next(rows, None)
+                else:
+                    joined = list(rows)
+                    if not fails:
+                        self._count(core.metrics)
+                        return joined
+            self.stores[label] = deepcopy(before)
+
+    def _count(self, metrics: Metrics) -> None:
+        for each in fields(Metrics):
+            total = getattr(self.metrics, each.name) + getattr(metrics, each.name)
+            setattr(self.metrics, each.name, total)
+
+    def _move_watermark(self, sides: dict[Any, pa.Table]) -> None:
+        if self.spec.config.time is None:
+            return
+        for (side, table), name in zip(sides.items(), self.spec.config.time, strict=True):
+            times = [each for each in table[name].cast(pa.int64()).to_pylist() if each is not None]
+            if times:
+                late = max(times) // 1000 - self.delay
+                self.newest[side] = max(late, self.newest.get(side, late))
+        if len(self.newest) == 2:
+            self.watermark = max(self.watermark, min(self.newest.values()))
+
+
+def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:
+    """Do what the processor does when a timer goes off."""
+    core.manifest.timer = None
+    core.expire()
+    return iter(())
+
+
+def join_tables(
+    make: Callable[[int], JoinSpec], left: pa.Table, right: pa.Table, cores: int, seed: int = 0
+) -> pa.Table:
+    """Join tables as Spark would: samples, tasks that pack, and cores."""
+    dice, rows = Random(seed), dict(zip(SIDES, (left, right), strict=True))
+    draft = make(1)
+    samples = {
+        side: Sampled(table.num_rows, prepare(draft.plan(), side, as_batch(table)))
+        for side, table in rows.items()
+    }
+    layout = lay_out(draft, samples, cores)
+    spec = make(layout.table.cores)
+    sent: list[dict[str, Any]] = []
+    for side, table in rows.items():
+        for part, task in enumerate(cut(dice, table, dice.randint(1, 3))):
+            for frame in TablePacker(spec, layout, side)(iter(task.to_batches())):
+                sent += [{**row, "part": part} for row in frame.to_pylist()]
+    sent.sort(key=lambda row: (row["core"], row["role"], row["part"], row["number"]))
+    pieces = cut(dice, pa.Table.from_pylist(sent, frames.SCHEMA), 3)
+    batches = (batch for piece in pieces for batch in piece.to_batches())
+    joined = list(TableCores(spec, layout.stored)(batches))
+    return pa.Table.from_batches(joined, schema=spec.result_schema)
+
+
+def cut(dice: Random, table: pa.Table, count: int) -> list[pa.Table]:
+    """Cut a table into pieces, some of them empty."""
+    cuts = sorted(dice.randint(0, table.num_rows) for _ in range(count - 1))
+    edges = [0, *cuts, table.num_rows]
+    return [table.slice(low, high - low) for low, high in pairwise(edges)]

@@ -1,0 +1,111 @@
+"""Queries that stop, fail or lose a worker go on as if nothing had happened."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from oracle import join_by_count, join_by_time
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+
+from spark import driver
+from spark.running import Streams, finish, metrics, pairs
+from spark.test_streams import SECOND, flat, make_batches, near, same, table
+from streamjoin import CountWindow, TimeWindow
+from streamjoin import spark as sjs
+
+pytestmark = pytest.mark.spark
+
+WINDOW = TimeWindow(before="4 seconds", after="2 seconds")
+NO_ROW_IS_LATE = "9 seconds"  # a restart makes Spark forget some of the watermark
+
+
+def remove_shared_files(session):
+    """Remove what the workers have left for each other."""
+    found = F.udf(lambda: os.environ.get("SPARK_LOCAL_DIRS", ""), "string")
+    [[folders]] = session.range(1).select(found()).collect()
+    removed = [Path(each) / "streamjoin" for each in folders.split(",") if each]
+    assert any(path.exists() for path in removed)
+    for path in removed:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def test_a_stop_after_every_batch_changes_nothing(session, tmp_path):
+    streams, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(5, count=4)
+    joins = {
+        "range": {"on": "abs(l.x - r.x) <= 0.02", "window": WINDOW, "time": "t"},
+        "count": {"on": "l.k = r.k", "window": CountWindow(left=30, right=12), "order": "o"},
+    }
+    for number, batch in enumerate(batches):
+        streams.add(*map(table, batch))
+        if number == 2:
+            remove_shared_files(session)
+        finish(
+            *(streams.start(streams.join(**join), name, "files") for name, join in joins.items())
+        )
+    found = {name: pairs(streams.sink(name)) for name in joins}
+    before, after = WINDOW.before_us, WINDOW.after_us
+    assert found["range"] == join_by_time(*flat(batches), near, before, after)
+    assert found["count"] == join_by_count(batches, same, 30, 12, "o")
+
+
+def test_another_join_is_refused_and_the_same_goes_on(session, tmp_path):
+    streams, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(6, count=2)
+
+    def run(extra=False, **changes):
+        frames = streams.read()
+        if extra:
+            frames[0] = frames[0].withColumn("new", F.lit(1))
+        join = {"on": "l.k = r.k", "window": WINDOW, "time": "t", **changes}
+        query = streams.start(sjs.join(*frames, **join), "kept", "files")
+        finish(query)
+        return query
+
+    streams.add(*map(table, batches[0]))
+    run()
+    streams.add(*map(table, batches[1]))
+    for changes, told in [
+        ({"on": "l.k <= r.k"}, "condition was l.k = r.k and is l.k <= r.k"),
+        (
+            {"window": TimeWindow("2 seconds")},
+            "before=4 seconds, after=2 seconds) and is TimeWindow",
+        ),
+        ({"extra": True}, "left columns was id int64"),
+        ({"cores": 2}, "core labels was ["),
+        ({"routing": "split"}, "routing was hash and is split"),
+    ]:
+        with pytest.raises(StreamingQueryException) as caught:
+            run(**changes)
+        message = str(caught.value)
+        assert "this checkpoint belongs to another join" in message, changes
+        assert told in message, changes
+        assert "start this one with a new checkpointLocation" in message
+    query = run(algorithm="scan")
+    assert metrics(query)[0]["rows_left"] == len(batches[1][0])
+    expected = join_by_time(*flat(batches), same, WINDOW.before_us, WINDOW.after_us)
+    assert pairs(streams.sink("kept")) == expected
+
+
+def test_workers_that_are_killed_change_nothing(tmp_path):
+    streams, batches = Streams(None, tmp_path), make_batches(2, count=5)
+    for batch in batches:
+        streams.add(*map(table, batch))
+    command = [sys.executable, driver.__file__, str(tmp_path), "die"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.stdout.endswith("end\n"), ended.stderr[-3000:]
+    died = sorted(path.name for path in tmp_path.glob("died-*"))
+    assert died == ["died-joining", "died-packing", "died-written"]
+    rows = pq.read_table(tmp_path / "result").select(["id", "id_right"]).to_pylist()
+    expected = join_by_time(
+        *flat(batches),
+        lambda one, two: (
+            near(one, two) and None not in (one["k"], two["k"]) and one["k"] <= two["k"]
+        ),
+        4 * SECOND,
+        4 * SECOND,
+    )
+    assert sorted(tuple(row.values()) for row in rows) == sorted(expected.elements())

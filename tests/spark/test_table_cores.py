@@ -1,0 +1,86 @@
+"""Table joins without Spark: every routing, core count and cut gives the oracle's pairs."""
+
+from collections import Counter
+from functools import partial
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from joins.test_contract import CONDITIONS, SCHEMA, conditions, duckdb_pairs, pairs, streams, table
+from oracle import join_by_time
+
+import streamjoin as sj
+from spark.in_process import join_tables, make_join
+from streamjoin.errors import StreamJoinError
+
+random = settings(max_examples=100)
+
+
+def spread(name, routing, algorithm, **window):
+    """Return the join as a function of the number of cores; a routing that does not fit is left."""
+    make = partial(
+        make_join, CONDITIONS[name][0], SCHEMA, tables=True, algorithm=algorithm, **window
+    )
+    try:
+        make(1, routing)
+    except StreamJoinError:
+        routing = "auto"
+    return lambda cores: make(cores, routing)
+
+
+@random
+@given(
+    sides=streams(),
+    name=conditions,
+    routing=st.sampled_from(["auto", "hash", "range", "range", "split"]),
+    algorithm=st.sampled_from(["bi_sort", "scan"]),
+    cores=st.integers(1, 5),
+    seed=st.integers(0, 999),
+)
+def test_tables_have_duckdbs_answer(sides, name, routing, algorithm, cores, seed):
+    left, right = sides
+    join = spread(name, routing, algorithm)
+    found = pairs(join_tables(join, table(left), table(right), cores, seed))
+    event(join(cores).routing)
+    assert found == duckdb_pairs(CONDITIONS[name][0], left, right)
+
+
+@random
+@given(
+    sides=streams(),
+    name=conditions,
+    routing=st.sampled_from(["auto", "hash", "range", "range", "split"]),
+    before=st.integers(0, 8),
+    after=st.integers(1, 8),
+    cores=st.integers(1, 5),
+    seed=st.integers(0, 999),
+)
+def test_time_windows_have_the_oracles_answer(sides, name, routing, before, after, cores, seed):
+    left, right = sides
+    window = sj.TimeWindow(before=before, after=after)
+    join = spread(name, routing, "auto", window=window, time="t")
+    found = pairs(join_tables(join, table(left), table(right), cores, seed))
+    assert found == join_by_time(left, right, CONDITIONS[name][1], before, after)
+
+
+def test_extremes_of_keys():
+    ends = [2**63 - 1, -(2**63), 2**63 - 2, 0, 1, -1]
+    rows = [
+        {"id": i, "a": end, "t": i, **dict.fromkeys(["k", "b", "s", "x", "o"])}
+        for i, end in enumerate(ends * 3)
+    ]
+    for on in ("abs(l.a - r.a) <= 1", "l.a < r.a", "l.a = r.a", "l.a <> r.a"):
+        for cores in (1, 3, 5):
+            make = partial(make_join, on, SCHEMA, tables=True)
+            found = pairs(join_tables(lambda n: make(n), table(rows), table(rows), cores))
+            compare = {
+                "abs(l.a - r.a) <= 1": lambda one, two: abs(one - two) <= 1,
+                "l.a < r.a": int.__lt__,
+                "l.a = r.a": int.__eq__,
+                "l.a <> r.a": int.__ne__,
+            }[on]
+            assert found == Counter(
+                (one["id"], two["id"])
+                for one in rows
+                for two in rows
+                if compare(one["a"], two["a"])
+            ), (on, cores)
