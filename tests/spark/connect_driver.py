@@ -3,6 +3,7 @@
 A Connect session cannot live in a process that has a classic one, so the test starts this.
 """
 
+import logging
 import sys
 
 from pyspark.sql import SparkSession
@@ -15,10 +16,11 @@ def main(folder):
     session = (
         SparkSession.builder.remote("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
-    print(type(session).__module__, sjs.configure(session, cores=2))  # noqa: T201
+    sjs.configure(session, cores=2)
     schema = session.read.parquet(f"{folder}/left").schema
     tables = [session.read.parquet(f"{folder}/{side}") for side in ("left", "right")]
     print(sjs.explain(*tables, on="sqrt(l.k) = sqrt(r.k) and l.s || r.s = 'ab'"))  # noqa: T201
@@ -38,6 +40,8 @@ def main(folder):
         .withWatermark("t", "9 seconds")
         for side in ("left", "right")
     ]
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    session.streams.addListener(sjs.MetricsListener())
     queries = [
         sjs.join(*streams, on=on, **window)
         .writeStream.format("parquet")
@@ -48,9 +52,9 @@ def main(folder):
         for name, on in {"stream": "l.k < r.k", "keyed": "l.k = r.k and l.s || r.s = 'ab'"}.items()
     ]
     for query in queries:
-        query.awaitTermination(200)
-        told = [each.observedMetrics for each in query.recentProgress]
-        print("metrics", sum(each["streamjoin"].rows_left for each in told if each))  # noqa: T201
+        if not query.awaitTermination(200):
+            raise TimeoutError(query.status)
+    print("end", flush=True)  # noqa: T201
     session.stop()
 
 

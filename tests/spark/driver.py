@@ -1,7 +1,8 @@
 """A driver of its own: joins the two streams of files in a folder, until all files are read.
 
 ``python driver.py FOLDER [die]``; with ``die``, Python workers are killed in the middle of some
-batches. It prints the number of each batch that is done.
+batches. It prints when the query has started, and the
+number of each batch that is done.
 """
 
 import os
@@ -63,6 +64,7 @@ def main(folder, what=""):
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
+        .config("spark.local.dir", f"{folder}/local")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "3")
         .getOrCreate()
@@ -85,6 +87,7 @@ def main(folder, what=""):
         .trigger(availableNow=True)
         .start()
     )
+    print("started", flush=True)  # noqa: T201
     done = -1
     while not query.awaitTermination(0.1):
         progress = query.lastProgress

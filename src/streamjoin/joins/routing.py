@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MIN_KEY, Flags, Keys, kernel
+from streamjoin.kernels import MIN_KEY, Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.splitters import Histogram, adjust, from_sample, weights
 
@@ -96,13 +96,17 @@ class RoutingTable:
         current = self.epochs[-1]
         return assign(keys, current.splitters, current.owners, self.cores)
 
-    def probed(self, ranges: Sequence[Range], rows: int) -> Flags:
-        """Return for each row which cores it probes: one row of flags a core."""
-        flags = np.zeros((self.cores, rows), np.bool_)
+    def stored(self, owners: Cores) -> "Shares":
+        """Return the rows that each core stores."""
+        return Shares(*group_by_core(owners, self.cores))
+
+    def probing(self, ranges: Sequence[Range], owners: Cores) -> "Shares":
+        """Return the rows that each core gets to probe only, beside those that it stores."""
+        flags = np.zeros((self.cores, owners.size), np.bool_)
         for epoch in self.epochs:
             for lower, upper in ranges:
                 mark(lower, upper, epoch.splitters, epoch.owners, flags)
-        return flags
+        return Shares(*collect_marked(flags, owners))
 
     def advance(
         self, histogram: Histogram, newest: int, expired: int | None
@@ -147,6 +151,50 @@ class RoutingTable:
                 for splitters, owners, newest in saved["epochs"]
             ),
         )
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Row numbers, core after core: those of core c stand from ``starts[c]`` to ``starts[c + 1]``.
+
+    One gather by ``rows`` brings a batch into this order, and a core's share is then a slice.
+    """
+
+    rows: RowIds
+    starts: Keys
+
+    def of(self, core: int) -> RowIds:
+        """Return the rows of one core."""
+        return self.rows[self.starts[core] : self.starts[core + 1]]
+
+
+@kernel
+def group_by_core(owners: Cores, cores: int) -> tuple[RowIds, Keys]:
+    """Counting sort of row numbers by core."""
+    starts = np.zeros(cores + 1, np.int64)
+    for owner in owners:
+        starts[owner + 1] += 1
+    starts = np.cumsum(starts)
+    slots, rows = starts[:-1].copy(), np.empty(owners.size, np.int32)
+    for row in range(owners.size):
+        rows[slots[owners[row]]] = row
+        slots[owners[row]] += 1
+    return rows, starts
+
+
+@kernel
+def collect_marked(flags: Flags, owners: Cores) -> tuple[RowIds, Keys]:
+    """Return the marked rows of each core, without those that it owns."""
+    starts = np.zeros(flags.shape[0] + 1, np.int64)
+    rows = np.empty(flags.sum(), np.int32)
+    found = 0
+    for core in range(flags.shape[0]):
+        for row in range(owners.size):
+            if flags[core, row] and owners[row] != core:
+                rows[found] = row
+                found += 1
+        starts[core + 1] = found
+    return rows[:found], starts
 
 
 @kernel

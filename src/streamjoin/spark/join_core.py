@@ -35,7 +35,7 @@ from streamjoin.spark.cache import Kept
 from streamjoin.spark.frames import Role
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.metrics import Metrics
-from streamjoin.spark.packing import learn, taken
+from streamjoin.spark.packing import learn
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import ORDINAL, Manifest, Segment, Store
 
@@ -210,10 +210,11 @@ class JoinCore:
 
     def _pick(self, coming: Coming, batch: Prepared, table: RoutingTable) -> None:
         keys = self.spec.route_keys(batch)
-        mine = table.owners(keys) == self.number
-        others = table.probed(self.spec.route_ranges(batch, keys), len(batch))[self.number] & ~mine
-        coming.stored.append(taken(batch, mine))
-        coming.probing.append(taken(batch, others))
+        owners = table.owners(keys)
+        others = table.probing(self.spec.route_ranges(batch, keys), owners).of(self.number)
+        mine = table.stored(owners).of(self.number)
+        coming.stored.append(batch.rows.take(pa.array(mine)))
+        coming.probing.append(batch.rows.take(pa.array(others)))
 
     def _take(self) -> Kept:
         """Return an engine that holds what the state holds."""
@@ -314,7 +315,8 @@ class JoinCore:
         ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
         for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
             last = int(times[flags].max())
-            state.add(self.store, self.manifest, batch.side, taken(batch, flags), last)
+            rows = batch.rows if flags.all() else batch.rows.filter(pa.array(flags))
+            state.add(self.store, self.manifest, batch.side, rows, last)
 
     def next_expiry_ms(self) -> int | None:
         """Return the watermark, in milliseconds, at which something can be dropped."""

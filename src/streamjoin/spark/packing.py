@@ -7,16 +7,16 @@ routing keys. So all cores learn the same about all rows, and work out the next 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
 from streamjoin.batches import in_one_piece
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
-from streamjoin.joins.routing import RoutingTable
+from streamjoin.joins.routing import RoutingTable, Shares
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import frames, hints
@@ -64,13 +64,12 @@ class StreamPacker:
         facts |= learn(spec, batch, table)
         keys = spec.route_keys(batch)
         owners = table.owners(keys)
-        probed = table.probed(spec.route_ranges(batch, keys), len(batch))
-        for core in range(spec.cores):
-            mine = owners == core
-            yield core, Role.STORE, frames.pack(taken(batch, mine), facts)
-            others = probed[core] & ~mine
-            if others.any():
-                yield core, Role.PROBE, frames.pack(taken(batch, others))
+        for core, rows in enumerate(split(batch, table.stored(owners))):
+            yield core, Role.STORE, frames.pack(rows, facts)
+        ranges = spec.route_ranges(batch, keys)
+        for core, rows in enumerate(split(batch, table.probing(ranges, owners))):
+            if rows.num_rows:
+                yield core, Role.PROBE, frames.pack(rows)
 
     def _to_all(
         self, rows: pa.RecordBatch, facts: dict[str, Any]
@@ -95,11 +94,11 @@ def learn(spec: JoinSpec, batch: Prepared, table: RoutingTable) -> dict[str, Any
     return facts
 
 
-def taken(batch: Prepared, flags: Any) -> pa.RecordBatch:
-    """Return the rows that are marked."""
-    if flags.all():
-        return batch.rows
-    return batch.rows.take(pa.array(np.flatnonzero(flags)))
+def split(batch: Prepared, shares: Shares) -> Iterator[pa.RecordBatch]:
+    """Yield the share of each core."""
+    ordered = batch.rows.take(pa.array(shares.rows))
+    for first, last in pairwise(shares.starts.tolist()):
+        yield ordered.slice(first, last - first)
 
 
 def rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,7 @@ from streamjoin.kernels import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.spark import frames
 from streamjoin.spark.frames import Role
-from streamjoin.spark.packing import rounds, taken
+from streamjoin.spark.packing import rounds, split
 from streamjoin.spark.planning import Inputs, backticks
 from streamjoin.spark.schemas import conform
 from streamjoin.spark.spec import JoinSpec
@@ -127,13 +127,13 @@ class TablePacker:
     def _frames(self, batch: Prepared) -> Iterator[tuple[int, bytes]]:
         table, keys = self.layout.table, self.spec.route_keys(batch)
         if self.side == self.layout.stored:
-            owners = table.owners(keys)
-            flags = np.stack([owners == core for core in range(table.cores)])
+            shares = table.stored(table.owners(keys))
         else:
-            flags = table.probed(self.spec.route_ranges(batch, keys), len(batch))
-        for core in range(table.cores):
-            if flags[core].any():
-                yield core, frames.pack(taken(batch, flags[core]))
+            nobody = np.full(len(batch), -1, np.int32)
+            shares = table.probing(self.spec.route_ranges(batch, keys), nobody)
+        for core, rows in enumerate(split(batch, shares)):
+            if rows.num_rows:
+                yield core, frames.pack(rows)
 
 
 @dataclass(frozen=True)
