@@ -60,7 +60,7 @@ def run(folder, batches=None, seconds=0.0):
 def test_a_driver_that_is_killed_ten_times(tmp_path):
     print(f"\nSEED={SEED}")  # noqa: T201
     dice, streams = Random(SEED), Streams(None, tmp_path)
-    batches = make_batches(SEED, count=100, size=60)
+    batches = make_batches(SEED, count=100, size=150)
 
     def add(until):
         while len(streams.batches) <= until:

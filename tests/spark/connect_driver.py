@@ -55,7 +55,10 @@ def main(folder):
         if not query.awaitTermination(200):
             raise TimeoutError(query.status)
     print("end", flush=True)  # noqa: T201
-    session.stop()
+    try:
+        print("told", sjs.metrics_of(queries[0].recentProgress[0])["rows_left"])  # noqa: T201
+    finally:
+        session.stop()
 
 
 if __name__ == "__main__":

@@ -85,15 +85,13 @@ def pairs(frame: Any) -> Counter[tuple[Any, Any]]:
     return Counter(tuple(row) for row in frame.select("id", "id_right").collect())
 
 
-def metrics(query: Any, name: str = "streamjoin") -> list[dict[str, Any]]:
+def metrics(query: Any) -> list[dict[str, Any]]:
     """Return what each batch told, with the number of rows in Spark's state."""
-    told = []
-    for progress in query.recentProgress:
-        observed = sjs.metrics_of(progress, name)
-        if observed:
-            state = progress.stateOperators[0].numRowsTotal
-            told.append({**observed, "state_rows": state, "batch": progress.batchId})
-    return told
+    return [
+        {**told, "state_rows": each.stateOperators[0].numRowsTotal, "batch": each.batchId}
+        for each in query.recentProgress
+        if (told := sjs.metrics_of(each))
+    ]
 
 
 def total(told: Iterable[dict[str, Any]], name: str) -> Any:

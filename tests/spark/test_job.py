@@ -322,8 +322,8 @@ def test_every_batch_is_counted_once(monkeypatch, interrupted):
         report(0, ran=False),
         report(0, rows_left=10, rows_right=20, matches=5, late=1),
         report(1, ran=False),
-        report(3, rows_left=1, rows_right=None, matches=2, late=0),
-        report(3, rows_left=1, rows_right=None, matches=2, late=0),
+        report(3, rows_left=1, rows_right=0, matches=2, late=0),
+        report(3, rows_left=1, rows_right=0, matches=2, late=0),
         report(4),
     ]
     query = FakeQuery(reports, interrupted)

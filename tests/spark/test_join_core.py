@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from joins.test_contract import CONDITIONS, SCHEMA, conditions, many_rows
 from oracle import join_by_count, join_by_time
@@ -117,6 +117,7 @@ def test_time_windows(seed, name, cores, routing, before, after, delay):
     sizes=st.tuples(st.integers(1, 20), st.integers(1, 20)),
     ordered=st.booleans(),
 )
+@example(3345, "two inequalities", 4, (13, 1), False)  # a late worker meets compacted segments
 def test_count_windows(seed, name, cores, sizes, ordered):
     on, predicate = CONDITIONS[name]
     left, right = two_streams(seed)

@@ -20,7 +20,7 @@ from streamjoin.benchmarks.spark_inputs import MATCHES
 from streamjoin.config import JoinConfig
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import prepare
+from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.keys.operands import Side
 from streamjoin.spark import hints
 from streamjoin.spark.api import stream_spec
@@ -56,8 +56,9 @@ class StoringCore(JoinCore):
                 yield given
         engine.join.inserted = kept
 
-    def _fill(self, engine: Engine, segments: list[Segment]) -> None:
+    def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
         """Read nothing back: there is nothing to search."""
+        return {}
 
 
 def side_by_side(

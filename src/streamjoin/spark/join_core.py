@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from streamjoin.batches import in_one_piece
 from streamjoin.errors import StreamJoinError
+from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
@@ -233,15 +234,18 @@ class JoinCore:
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
-                self._fill(kept.engine, missing)
+                rows = self._load(missing)
+                if not all(follows(batch, kept.engine.chains[s]) for s, batch in rows.items()):
+                    kept, rows = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
+                kept.engine.restore(rows)
         else:
             self.metrics.cache_hits += 1
         kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
         kept.engine.counters.rows = dict(self.manifest.arrived)
         return kept
 
-    def _fill(self, engine: Engine, segments: list[Segment]) -> None:
-        """Add the rows of segments to an engine."""
+    def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
+        """Read the rows of segments."""
         held: dict[Side, Prepared] = {}
         for side in SIDES:
             wanted = [each for each in segments if each.side == side]
@@ -251,7 +255,7 @@ class JoinCore:
             held[side] = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
             if self.spec.counted:
                 held[side].ordinals = rows.column(ORDINAL).to_numpy()
-        engine.restore(held)
+        return held
 
     def _write(self, histogram: Histogram | None, newest: int | None) -> None:
         """Write what this batch has changed; a core without anything left keeps nothing."""
@@ -328,3 +332,14 @@ class JoinCore:
         if not ends:
             ends = [manifest.newest - min(start.values())]
         return min(ends) // 1000 + 1
+
+
+def follows(batch: Prepared, chain: Chain) -> bool:
+    """Whether rows come after those that a chain holds; only count windows need it.
+
+    They may not if small segments were put together, of which the chain held some: these have
+    left the window, but come again.
+    """
+    if batch.ordinals is None or not chain.subwindows or not len(batch):
+        return True
+    return bool(batch.ordinals[0] > chain.subwindows[-1].last)
