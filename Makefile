@@ -13,7 +13,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint bench clean java
+.PHONY: help demo test test-long test-fast lint bench clean java
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -26,6 +26,9 @@ test: lint java ## Run every check: linters, types, import layers, all tests
 	@echo "==> pytest"
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(PYTEST) $(ARGS)
 
+test-long: $(STAMP) java ## Kill a streaming join ten times over and compare: some minutes
+	@JAVA_HOME="$$(scripts/find_java.sh)" $(BIN)/python -m pytest tests/long -s $(ARGS)
+
 test-fast: $(STAMP) ## Run the tests without the slow ones, last failures first, and stop at a failure
 	@$(PYTEST) --exitfirst --failed-first -m "not slow and not spark" $(ARGS)
 
@@ -37,7 +40,7 @@ lint: $(STAMP) ## Run ruff, mypy and the import layers
 
 bench: $(STAMP) ## Measure: make bench SUITE=engine ARGS=--quick; writes out/bench-SUITE.json
 	@mkdir -p out
-	@$(BIN)/streamjoin bench $(SUITE) --json out/bench-$(SUITE).json $(ARGS)
+	@JAVA_HOME="$$(scripts/find_java.sh 2> /dev/null)" $(BIN)/streamjoin bench $(SUITE) --json out/bench-$(SUITE).json $(ARGS)
 
 clean: ## Remove .venv, caches (compiled kernels too) and out/
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

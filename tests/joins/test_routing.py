@@ -38,8 +38,6 @@ def batches(draw):
     return found
 
 
-
-
 @settings(max_examples=80)
 @given(
     steps=batches(),

@@ -65,6 +65,5 @@ def test_explanation_and_log(folder):
     assert "rows_left 22, rows_right 34" in told  # from the listener
 
 
-@pytest.mark.xfail(strict=True, reason="there, a row of metrics has the fields values and schema")
 def test_metrics_of_a_query(folder):
     assert "told 21" in (folder / "told").read_text()

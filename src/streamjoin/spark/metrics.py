@@ -116,10 +116,19 @@ def metrics_of(progress: Any, name: str = "streamjoin") -> dict[str, float]:
     ``sjs.metrics_of(query.lastProgress)["matches"]``
     """
     row = (progress["observedMetrics"] or {}).get(name) if progress else None
-    if row is None:
-        return {}
-    total = row["total"]
-    return total if isinstance(total, dict) else total.asDict()
+    return {} if row is None else fields_of(fields_of(row)["total"])
+
+
+def fields_of(row: Any) -> dict[str, Any]:
+    """Return a row as a dict, in whichever form a progress report has it.
+
+    Spark Connect sends rows as a list of values beside their schema.
+    """
+    fields = row if isinstance(row, dict) else row.asDict()
+    if set(fields) != {"values", "schema"}:
+        return fields
+    names = [field["name"] for field in fields["schema"]["fields"]]
+    return dict(zip(names, fields["values"], strict=True))
 
 
 class MetricsListener(StreamingQueryListener):
