@@ -10,7 +10,9 @@ It knows nothing of Spark's operators: a `Store` gives it the state, its caller 
 watermark. A failure is harmless: Spark forgets what a failed task wrote, and an engine is used
 again only if its segments are those of the state.
 
-A row is late by Spark's rule: its time is at or before the watermark.
+A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
+sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
+batch before had rows, and then the core was there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -82,10 +84,8 @@ class JoinCore:
         self.metrics = Metrics()
         self.owner = f"{moment.owner}/{spec.name}/{label}"
         self.kept: Kept | None = None
-        # Spark's watermark is 0 before it is first set: rows before 1970 are not late then.
-        self.watermark: int | None = None
-        if watermark_ms > 0 and self.plan.time_part is not None:
-            self.watermark = to_key(watermark_ms, time_type(self.plan)) + 1
+        self.watermark = self._as_key(watermark_ms)
+        self.watermark_ms = watermark_ms
         saved = store.read_manifest()
         if saved is None:
             self.manifest = Manifest(spec.facts)
@@ -93,35 +93,48 @@ class JoinCore:
             self.manifest = Manifest.from_bytes(saved)
             self.manifest.check(spec.facts)
 
+    def _as_key(self, watermark_ms: int) -> int | None:
+        """Return the least time that is on time; None before Spark has set a watermark."""
+        # It is 0 then: rows before 1970 are not late.
+        if watermark_ms <= 0 or self.plan.time_part is None:
+            return None
+        return to_key(watermark_ms, time_type(self.plan)) + 1
+
+    @property
+    def late_before(self) -> int | None:
+        """The least time of a row that is not late in this batch."""
+        if self.manifest.batch == self.moment.batch - 1:
+            return self._as_key(self.manifest.watermark_ms)
+        return self.watermark
+
     @property
     def is_empty(self) -> bool:
         """Whether no core has a row that is still needed."""
         manifest = self.manifest
         if self.spec.counted or manifest.segments:
             return False
-        needed = self.needed
+        needed = self.needed(self.watermark)
         return manifest.newest is None or (
             needed is not None and manifest.newest < min(needed.values())
         )
 
-    @property
-    def needed(self) -> dict[Side, int] | None:
-        """The least time, or ordinal, of a stored row that rows to come can still meet."""
+    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+        """Return the least time, or ordinal, of stored rows that rows from then on can meet."""
         window = self.spec.config.window
         if self.spec.counted:
             assert window is not None
             arrived = self.manifest.arrived
             return {side: arrived[side] - getattr(window, side) for side in SIDES}
-        return None if self.watermark is None else self.plan.needed_from(self.watermark)
+        return None if watermark is None else self.plan.needed_from(watermark)
 
     def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one micro-batch, then write what has changed."""
         with self.metrics.phase("unpack"):
             coming, histogram, newest = self._receive(sorted(arrived))
         self.kept = self._take()
-        engine = self.kept.engine
-        if self.watermark is not None:
-            engine.advance(self.watermark)
+        engine, late_before = self.kept.engine, self.late_before
+        if late_before is not None:
+            engine.advance(late_before)
         batches = {
             side: rows.batch(self.spec.schemas[side])
             for side, rows in coming.items()
@@ -140,6 +153,8 @@ class JoinCore:
 
         with self.metrics.engine(engine):
             yield from self.join(engine, batches, choose)
+        if self.watermark is not None:
+            engine.advance(self.watermark)
         with self.metrics.phase("state"):
             self._write(histogram, newest)
 
@@ -221,7 +236,7 @@ class JoinCore:
         """Return an engine that holds what the state holds."""
         kept = cache.take(self.owner)
         live = {segment.id for segment in self.manifest.segments}
-        needed = self.needed
+        needed = self.needed(self.late_before)
         if kept is not None and not all(
             needed is not None and last < needed[side]
             for id_, (side, last) in kept.segments.items()
@@ -268,7 +283,7 @@ class JoinCore:
             manifest.arrived = dict(kept.engine.counters.rows)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
-        needed = self.needed
+        needed = self.needed(self.watermark)
         if needed is not None:
             state.expire(store, manifest, needed)
         if self.is_empty:
@@ -282,6 +297,7 @@ class JoinCore:
         if expiry is not None and expiry != manifest.timer:
             store.set_timer(expiry, instead_of=manifest.timer)
             manifest.timer = expiry
+        manifest.batch, manifest.watermark_ms = self.moment.batch, self.watermark_ms
         store.write_manifest(manifest.to_bytes())
         if kept is not None:
             if is_complete:

@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
 from sqlglot import exp
 
 from streamjoin.advisor import advise
-from streamjoin.batches import check_unique, joined_schema
+from streamjoin.batches import check_unique
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.coercion import common_type
@@ -28,7 +29,7 @@ from streamjoin.joins.plan import SIDES, JoinPlan, bind
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.keys.parts import RangePart
 from streamjoin.predicates import Band, Condition, Equality, Inequality, NotEqual, parse_condition
-from streamjoin.spark.schemas import arrow_schema
+from streamjoin.spark.schemas import arrow_schema, is_collated, joined_names
 
 ROUTINGS = ("auto", "hash", "range", "split")
 KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys
@@ -57,10 +58,7 @@ class Inputs:
     @property
     def output(self) -> list[str]:
         """The names of the joined columns."""
-        left, right = (
-            pa.schema([(name, pa.null()) for name in self.columns[side]]) for side in SIDES
-        )
-        return joined_schema(left, right).names
+        return joined_names(self.columns["left"], self.columns["right"])
 
 
 def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inputs:
@@ -82,20 +80,20 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tree = qualify(parse_expression(part.expression), schemas["left"], schemas["right"])
         used = sides(tree)
         if used == {"r"}:
-            filters["right"].append(tree.sql("spark"))
+            filters["right"].append(spark_text(tree))
         elif used <= {"l"}:
-            filters["left"].append(tree.sql("spark"))
+            filters["left"].append(spark_text(tree))
         else:
-            residuals.append(tree.sql("spark"))
+            residuals.append(spark_text(tree))
     keys = Keys(frames, filters, schemas)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
         keyed = keys.compute(each)
-        usable = isinstance(keyed, Equality) or RangePart.bind(keyed, keys.schemas) is not None
-        if usable:
+        if keyed is not None:
             parts.append(keyed)
         else:
-            residuals.append(each.sql())
+            tree = qualify(parse_expression(each.sql()), schemas["left"], schemas["right"])
+            residuals.append(spark_text(tree))
     computed = Condition(
         tuple(part for part in parts if isinstance(part, Equality)),
         tuple(part for part in parts if isinstance(part, Band)),
@@ -134,15 +132,27 @@ class Keys:
         self.schemas = dict(schemas)
         self.names: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
 
-    def compute(self, part: Keyed) -> Any:
-        """Return the part over plain columns of one type as far as Spark has to convert."""
-        texts = self._as_one_type({"left": part.left, "right": part.right})
+    def compute(self, part: Keyed) -> Keyed | None:
+        """Return the part over plain columns, converted as far as Spark has to do it.
+
+        None if no key can tell: text under a collation, or a type without an order.
+        """
+        texts: dict[Side, str] = {"left": part.left, "right": part.right}
+        kinds = {side: self._kind(side, text) for side, text in texts.items()}
+        if any(is_collated(kind) for kind in kinds.values()):
+            return None
+        texts = self._as_one_type(texts, kinds)
         columns: Any = {side: self._column(side, text) for side, text in texts.items()}
-        return replace(part, **columns)
+        keyed = replace(part, **columns)
+        if not isinstance(keyed, Equality) and RangePart.bind(keyed, self.schemas) is None:
+            return None
+        return keyed
 
     def frame(self, side: Side) -> DataFrame:
         """Return the DataFrame with its computed keys."""
-        keys = [F.expr(text).alias(name) for text, name in self.names[side].items()]
+        keys = [
+            F.expr(self._spark_text(text)).alias(name) for text, name in self.names[side].items()
+        ]
         return self.frames[side].select("*", *keys)
 
     def _column(self, side: Side, text: str) -> str:
@@ -154,18 +164,28 @@ class Keys:
         if text not in names:
             names[text] = f"{KEY}{ALIASES[side]}{len(names)}"
             self.schemas[side] = self.schemas[side].append(
-                pa.field(names[text], self._type(side, text))
+                pa.field(names[text], self._type(side, self._kind(side, text)))
             )
         return quoted(ALIASES[side], names[text])
 
-    def _type(self, side: Side, text: str) -> pa.DataType:
-        """Ask Spark for the type of an expression."""
-        asked = self.frames[side].select(F.expr(text).alias("key"))
-        return arrow_schema(asked.schema, side).field("key").type
+    def _spark_text(self, text: str) -> str:
+        """Return an expression with its columns resolved, as Spark reads it."""
+        return spark_text(
+            qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+        )
 
-    def _as_one_type(self, texts: dict[Side, str]) -> dict[Side, str]:
+    def _kind(self, side: Side, text: str) -> DataType:
+        """Ask Spark for the type of an expression."""
+        [field] = self.frames[side].select(F.expr(self._spark_text(text)).alias("key")).schema
+        return field.dataType
+
+    def _type(self, side: Side, kind: DataType) -> pa.DataType:
+        """Return a type as Python sees it."""
+        return arrow_schema(StructType([StructField("key", kind)]), side).field("key").type
+
+    def _as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
         """Let Spark convert where the session's time zone decides: dates, times and text."""
-        types = {side: self._type(side, text) for side, text in texts.items()}
+        types = {side: self._type(side, kind) for side, kind in kinds.items()}
         common = common_type(types["left"], types["right"])
         name = ZONED.get(str(common).split("[")[0]) if common is not None else None
         if common is None or types["left"] == types["right"] or name is None:
@@ -252,6 +272,12 @@ def flatten(pairs: dict[Side, list[tuple[str, str]]]) -> Sequence[Column]:
         for side, columns in pairs.items()
         for name, out in columns
     ]
+
+
+def spark_text(tree: exp.Expression) -> str:
+    """Return an expression as Spark SQL, with every name quoted: it may be a keyword."""
+    text: str = tree.sql("spark", identify=True)
+    return text
 
 
 def backticks(name: str) -> str:

@@ -1,20 +1,22 @@
 """Spark's types and Arrow's: what a DataFrame's columns are when they reach Python."""
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
+    DataType,
     MapType,
+    StringType,
     StructField,
     StructType,
     UserDefinedType,
     VariantType,
 )
 
-from streamjoin.batches import joined_schema
 from streamjoin.errors import SchemaError
 
 # PySpark 4.3 wants to know the time zone to label timestamps with; before, it was always UTC.
@@ -39,21 +41,54 @@ def joined_struct(left: StructType, right: StructType) -> StructType:
 
     Every column may be NULL: rows that carry metrics have no values.
     """
-    names = joined_schema(_names(left), _names(right)).names
+    names = joined_names(left.names, right.names)
     fields = [*left.fields, *right.fields]
     return StructType(
         [StructField(name, field.dataType) for name, field in zip(names, fields, strict=True)]
     )
 
 
-def _names(schema: StructType) -> pa.Schema:
-    return pa.schema([(name, pa.null()) for name in schema.names])
+def joined_names(left: Iterable[str], right: Iterable[str]) -> list[str]:
+    """Return left's names, then right's; those that clash, as Spark compares names, get ``_right``.
+
+    >>> joined_names(["id"], ["ID", "x"])
+    ['id', 'ID_right', 'x']
+    """
+    names = list(left)
+    taken = {name.lower() for name in names}
+    for name in right:
+        while name.lower() in taken:
+            name += "_right"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def plain_names(count: int) -> list[str]:
+    """Return names for columns on their way through Python.
+
+    There, Spark looks columns up by their bare names, which fails for ``a.b``.
+    """
+    return [f"c{number}" for number in range(count)]
+
+
+def plainly_named(schema: StructType) -> StructType:
+    """Return the same types under `plain_names`."""
+    names = plain_names(len(schema))
+    return StructType(
+        [StructField(name, field.dataType) for name, field in zip(names, schema, strict=True)]
+    )
 
 
 def is_flat(schema: StructType) -> bool:
     """Whether pandas can carry every column as an Arrow array, without a look at its values."""
     nested = (ArrayType, MapType, StructType, UserDefinedType, VariantType)
     return not any(isinstance(field.dataType, nested) for field in schema)
+
+
+def is_collated(kind: DataType) -> bool:
+    """Whether values are text that is not compared byte by byte."""
+    return isinstance(kind, StringType) and kind.collation not in (None, "UTF8_BINARY")
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

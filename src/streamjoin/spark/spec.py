@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import joined_schema
 from streamjoin.config import JoinConfig
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import gather
@@ -17,6 +16,7 @@ from streamjoin.joins.routing import RoutingTable
 from streamjoin.kernels import Keys
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
+from streamjoin.spark.schemas import joined_names
 from streamjoin.windows import CountWindow
 
 FORMAT = 1  # of the state
@@ -91,11 +91,13 @@ class JoinSpec:
     @property
     def result_schema(self) -> pa.Schema:
         """The Arrow schema of joined rows."""
-        left, right = (
-            pa.schema([schema.field(name) for name in names])
+        fields = [
+            schema.field(name)
             for schema, names in zip((self.left, self.right), self.columns, strict=True)
-        )
-        return joined_schema(left, right)
+            for name in names
+        ]
+        names = joined_names(*self.columns)
+        return pa.schema([f.with_name(name) for f, name in zip(fields, names, strict=True)])
 
     def route_keys(self, batch: Prepared) -> Keys:
         """Return the key by which each row is stored."""

@@ -55,6 +55,8 @@ class Manifest:
     histogram: Histogram | None = None
     newest: int | None = None  # the latest time of a row that any core has stored
     timer: int | None = None
+    batch: int = -1  # that wrote it last, and the watermark of that batch
+    watermark_ms: int = 0
 
     def to_bytes(self) -> bytes:
         """Write as JSON."""

@@ -26,7 +26,7 @@ from streamjoin.spark.join_core import Arrived, JoinCore
 from streamjoin.spark.metrics import COLUMN
 from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.planning import Inputs
-from streamjoin.spark.schemas import is_flat
+from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import SparkStore
 
@@ -95,7 +95,7 @@ class JoinProcessor(StatefulProcessor):
         """Return joined rows as Spark takes them."""
         if not self.flat:
             return pd.DataFrame({FRAME: [frames.pack(batch)], COLUMN: [None]})
-        return as_pandas([*batch.columns, pa.nulls(len(batch), pa.string())], self._names(batch))
+        return as_pandas([*batch.columns, pa.nulls(len(batch), pa.string())])
 
     def _told(self, core: JoinCore) -> pd.DataFrame:
         """Return the row of metrics."""
@@ -103,15 +103,12 @@ class JoinProcessor(StatefulProcessor):
         if not self.flat:
             return pd.DataFrame({FRAME: [None], COLUMN: told.to_pylist()})
         schema = self.spec.result_schema
-        return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told], self._names(schema))
-
-    def _names(self, columns: Any) -> list[str]:
-        names = columns.names if isinstance(columns, pa.Schema) else columns.schema.names
-        return [*names, COLUMN]
+        return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told])
 
 
-def as_pandas(columns: list[pa.Array], names: list[str]) -> pd.DataFrame:
-    """Return Arrow arrays as a pandas frame that shares their memory."""
+def as_pandas(columns: list[pa.Array]) -> pd.DataFrame:
+    """Return Arrow arrays, metrics last, as a pandas frame that shares their memory."""
+    names = [*plain_names(len(columns) - 1), COLUMN]
     series = [pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([c]))) for c in columns]
     return pd.DataFrame(dict(zip(names, series, strict=True)), copy=False)
 
@@ -134,7 +131,8 @@ def unpack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn frames into rows, for `mapInArrow`."""
     for batch in batches:
         for frame in batch.column(0):
-            yield frames.unpack(frame.as_buffer())[0]
+            rows = frames.unpack(frame.as_buffer())[0]
+            yield rows.rename_columns(plain_names(rows.num_columns))
 
 
 def join_streams(
@@ -142,12 +140,15 @@ def join_streams(
 ) -> DataFrame:
     """Return the DataFrame of joined rows."""
     packed = [
-        frame.mapInArrow(StreamPacker(spec, side), frames.COLUMNS)
+        frame.toDF(*plain_names(len(frame.columns))).mapInArrow(
+            StreamPacker(spec, side), frames.COLUMNS
+        )
         for side, frame in inputs.frames.items()
     ]
     flat = is_flat(output)
     told = StructField(COLUMN, StringType())
-    given = [*output.fields, told] if flat else [StructField(FRAME, BinaryType()), told]
+    plain = plainly_named(output)
+    given = [*plain.fields, told] if flat else [StructField(FRAME, BinaryType()), told]
     time_mode = "None" if spec.counted else "EventTime"
     joined = (
         packed[0]
@@ -158,4 +159,4 @@ def join_streams(
         )
     )
     rows = metrics.observe(joined, spec.name)
-    return rows if flat else rows.mapInArrow(unpack_rows, output)
+    return (rows if flat else rows.mapInArrow(unpack_rows, plain)).toDF(*output.names)

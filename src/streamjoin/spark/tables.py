@@ -36,7 +36,7 @@ from streamjoin.spark import frames
 from streamjoin.spark.frames import Role
 from streamjoin.spark.packing import rounds, split
 from streamjoin.spark.planning import Inputs, backticks
-from streamjoin.spark.schemas import conform
+from streamjoin.spark.schemas import conform, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import together
 
@@ -62,15 +62,17 @@ def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
     numbers is about k / n.
     """
     names = spec.plan().key_columns(side) or spec.schemas[side].names[:1]
+    plain = plain_names(len(names))
     numbered = frame.select(
-        *(backticks(name) for name in names), F.rand(seed=SIDES.index(side)).alias(DRAW)
+        *(F.col(backticks(name)).alias(other) for name, other in zip(names, plain, strict=True)),
+        F.rand(seed=SIDES.index(side)).alias(DRAW),
     )
     drawn = numbered.orderBy(DRAW).limit(SAMPLE).toArrow()
     rows: float = drawn.num_rows
     if rows == SAMPLE:
         rows = SAMPLE / max(drawn[DRAW].to_numpy().max(), 1e-12)
     schema = pa.schema([spec.schemas[side].field(name) for name in names])
-    batches = drawn.select(names).to_batches()
+    batches = drawn.select(plain).to_batches()
     batch = in_one_piece([conform(each, schema) for each in batches], schema)
     return Sampled(rows, prepare(spec.plan(), side, batch))
 
@@ -150,7 +152,8 @@ class TableCores:
             for batch in batches
         )
         for _, arrived in groupby(rows, key=lambda row: row[0]):
-            yield from together(self._join((role, frame) for _, role, frame in arrived))
+            for rows in together(self._join((role, frame) for _, role, frame in arrived)):
+                yield rows.rename_columns(plain_names(rows.num_columns))
 
     def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -194,7 +197,9 @@ def join_tables(
     count = layout.table.cores
     spec = make_spec(count)
     packed = [
-        frame.mapInArrow(TablePacker(spec, layout, side), frames.COLUMNS)
+        frame.toDF(*plain_names(len(frame.columns))).mapInArrow(
+            TablePacker(spec, layout, side), frames.COLUMNS
+        )
         for side, frame in inputs.frames.items()
     ]
     return (
@@ -203,5 +208,6 @@ def join_tables(
         .repartition(count, "core")
         .sortWithinPartitions("core", "role", "part", "number")
         .select("core", "role", "frame")
-        .mapInArrow(TableCores(spec, layout.stored), output)
+        .mapInArrow(TableCores(spec, layout.stored), plainly_named(output))
+        .toDF(*output.names)
     )
