@@ -148,6 +148,14 @@ class Cluster:
         self._move_watermark(sides)
         return rows
 
+    def fail(self, left: pa.Table, right: pa.Table) -> None:
+        """Run a micro-batch whose tasks all fail when they have done their work."""
+        self.number += 1
+        before = deepcopy(self.stores)
+        self._run(dict(zip(SIDES, (left, right), strict=True)))
+        self.stores = before
+        self.number -= 1
+
     def idle(self) -> None:
         """Run a micro-batch without rows: Spark does so when the watermark has moved."""
         self.number += 1

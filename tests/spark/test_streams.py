@@ -5,11 +5,13 @@ Queries over the same files run side by side: a micro-batch takes a second, most
 
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from oracle import join_by_count, join_by_time
 from pyspark.sql import functions as F
 
+from spark.answers import duckdb_pairs, within
 from spark.running import Streams, finish, metrics, pairs, total
 from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
@@ -262,3 +264,39 @@ def test_payload_of_every_type_passes_unchanged(far_away, tmp_path):
         rows = [sorted(repr(tuple(row)) for row in each.collect()) for each in (found, answer)]
         assert rows[0] == rows[1]
         assert len(rows[0]) > 20
+
+
+def skewed(side, number, rows=12_000):
+    """Nine of ten rows have one key, and later another; values drift."""
+    rng = np.random.default_rng([side, number])
+    times = np.sort(rng.integers(0, 10 * SECOND, rows)) + (1000 + 10 * number) * SECOND
+    hot = np.where(rng.random(rows) < 0.9, 7 + number // 2, rng.integers(0, 10**6, rows))
+    columns = {
+        "id": np.arange(rows) + number * rows,
+        "t": pa.array(times, SCHEMA.field("t").type),
+        "k": pa.array(hot, pa.int32()),
+        "s": pa.nulls(rows, pa.string()),
+        "x": rng.random(rows) * 100 + 50 * number,
+        "o": np.arange(rows),
+    }
+    return pa.table(columns, SCHEMA)
+
+
+def test_a_hot_key_and_a_drifting_band_begin_new_epochs(session, tmp_path):
+    streams, sides = Streams(session, tmp_path), ([], [])
+    for number in range(4):
+        for side, tables in enumerate(sides):
+            tables.append(skewed(side, number))
+        streams.add(sides[0][-1], sides[1][-1])
+    joins = {"l.k = r.k": TimeWindow("1 ms"), "abs(l.x - r.x) <= 0.002": TimeWindow("2 seconds")}
+    queries = [
+        streams.start(streams.join(on, window=window, time="t")) for on, window in joins.items()
+    ]
+    finish(*queries)
+    left, right = map(pa.concat_tables, sides)
+    for query, (on, window) in zip(queries, joins.items(), strict=True):
+        found = pairs(session.table(query.name))
+        assert found == duckdb_pairs(left, right, f"{on} and {within(window)}"), on
+        assert found.total() > 1000
+        epochs = [each["epochs"] / 3 for each in metrics(query)]  # of each of three cores
+        assert max(epochs) > 1, on

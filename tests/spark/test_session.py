@@ -1,0 +1,177 @@
+"""Sessions, labels, and what `join` refuses: with the value, the rule and the way out."""
+
+import pytest
+from pyspark.sql import functions as F
+
+from streamjoin import CountWindow, TimeWindow
+from streamjoin import spark as sjs
+from streamjoin.errors import ConditionError, SchemaError, StreamJoinError, WindowError
+from streamjoin.spark.session import CHANGELOG, PARTITIONS, PROVIDER, ROCKSDB, hash_int, labels
+
+pytestmark = pytest.mark.spark
+
+WINDOW = {"window": TimeWindow("10 seconds"), "time": "ts"}
+
+
+@pytest.fixture(scope="module")
+def stream(session):
+    """A stream with a watermark; it is never started."""
+    frame = session.readStream.format("rate").load()
+    return frame.selectExpr("value as id", "timestamp as ts").withWatermark("ts", "1 second")
+
+
+@pytest.fixture(scope="module")
+def frame(session):
+    return session.range(3).withColumn("ts", F.current_timestamp())
+
+
+@pytest.fixture
+def fresh(spark):
+    """A session in which nothing about streams is set."""
+    session = spark.newSession()
+    for name in (PARTITIONS, PROVIDER, CHANGELOG):
+        session.conf.unset(name)
+    return session
+
+
+def test_hashes_are_sparks(session):
+    values = [*range(-300, 300), 2**31 - 1, -(2**31), *(7**n % 2**31 for n in range(50))]
+    frame = session.createDataFrame([(value,) for value in values], "value int")
+    found = frame.select("value", F.hash("value").alias("hash")).collect()
+    assert {row["value"]: row["hash"] for row in found} == {v: hash_int(v) for v in values}
+
+
+def test_labels_fall_into_partitions_of_their_own(session):
+    cases = [(1, 1), (2, 2), (3, 3), (5, 8), (16, 16), (64, 64), (3, 200)]
+    rows = [(*case, label) for case in cases for label in labels(*case)]
+    frame = session.createDataFrame(rows, "cores int, partitions int, label int")
+    places = F.count_distinct(F.pmod(F.hash("label"), F.col("partitions")))
+    found = frame.groupBy("cores", "partitions").agg(places.alias("places")).collect()
+    assert sorted(row["places"] for row in found) == sorted(cores for cores, _ in cases)
+    assert all(labels(*case)[0] == 0 for case in cases)
+
+
+def test_labels_are_where_group_by_sends_them(session):
+    chosen = labels(3, 3)
+    frame = session.createDataFrame([(label,) for label in chosen], "core int")
+    places = frame.repartition(3, "core").select(F.spark_partition_id().alias("p")).distinct()
+    assert places.count() == 3
+
+
+def test_configure_sets_what_is_unset_and_nothing_else(fresh):
+    assert sjs.configure(fresh, cores=5) == {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5"}
+    assert fresh.conf.get(PARTITIONS) == "5"
+    assert sjs.configure(fresh, cores=7) == {}
+    assert fresh.conf.get(PARTITIONS) == "5"
+
+
+def test_configure_takes_as_many_cores_as_tasks_run_at_once(fresh):
+    fresh.conf.set(CHANGELOG, "false")
+    assert sjs.configure(fresh) == {PROVIDER: ROCKSDB, PARTITIONS: "2"}
+    assert fresh.conf.get(CHANGELOG) == "false"
+
+
+def test_a_session_that_is_not_configured_is_refused(fresh):
+    stream = fresh.readStream.format("rate").load().withWatermark("timestamp", "1 second")
+    join = {"on": "l.value = r.value", "window": TimeWindow("1 second"), "time": "timestamp"}
+    with pytest.raises(StreamJoinError) as caught:
+        sjs.join(stream, stream, **join)
+    assert f"{PROVIDER} is not set" in str(caught.value)
+    assert "call streamjoin.spark.configure(spark), or set it to" in str(caught.value)
+    fresh.conf.set(PROVIDER, "org.example.HDFSBackedStateStoreProvider")
+    with pytest.raises(StreamJoinError, match=r"is org\.example.* keeps its state in RocksDB"):
+        sjs.join(stream, stream, **join)
+    fresh.conf.set(PROVIDER, ROCKSDB)
+    with pytest.raises(StreamJoinError) as caught:
+        sjs.join(stream, stream, **join)
+    assert f"{PARTITIONS} is not set, so Spark would run 200 tasks" in str(caught.value)
+    fresh.conf.set(PARTITIONS, "2")
+    assert sjs.join(stream, stream, **join).isStreaming
+    with pytest.raises(StreamJoinError) as caught:
+        sjs.join(stream, stream, cores=3, **join)
+    assert f"cores=3 is more than {PARTITIONS}=2" in str(caught.value)
+    assert "ask for at most 2 cores, or raise that setting" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"window": None, "time": None}, WindowError, "needs a window: TimeWindow('10 minutes')"),
+        ({"window": "10 seconds"}, WindowError, "window='10 seconds' is not a window"),
+        ({"time": None}, WindowError, "needs the event-time columns of both sides"),
+        ({"time": "id"}, SchemaError, "its watermark is on 'ts'; write left.withWatermark('id'"),
+        ({"routing": "range"}, StreamJoinError, "routing='range' needs a band in the condition"),
+        ({"routing": "modulo"}, StreamJoinError, "choose one of 'auto', 'hash', 'range', 'split'"),
+        ({"on": "l.id < r.id", "routing": "hash"}, StreamJoinError, "needs an equality"),
+        ({"window": CountWindow(5), "time": None, "routing": "hash"}, StreamJoinError,
+         "does not fit a CountWindow"),
+        ({"cores": 0}, StreamJoinError, "cores=0: give the number of parallel join cores, from 1"),
+        ({"cores": True}, StreamJoinError, "cores=True"),
+        ({"algorithm": "magic"}, StreamJoinError, "'magic' does not exist; choose 'auto' or"),
+        ({"on": "l.idd = r.id"}, SchemaError, "no column 'idd'; known columns: id, ts; did you"),
+        ({"on": "l.id = "}, ConditionError, "cannot read 'l.id = '"),
+        ({"on": "a.id = r.id"}, ConditionError, "use l for the left and r for the right input"),
+        ({"order": "id"}, WindowError, "order='id' gives the arrival order of a CountWindow"),
+    ],
+)  # fmt: skip
+def test_what_a_join_of_streams_refuses(stream, changes, error, told):
+    with pytest.raises(error) as caught:
+        sjs.join(stream, stream, **{"on": "l.id = r.id", **WINDOW, **changes})
+    assert told in str(caught.value)
+
+
+@pytest.mark.xfail(strict=True, raises=KeyError, reason="a KeyError instead of a SchemaError")
+def test_a_time_column_that_is_not_there(stream):
+    with pytest.raises(SchemaError, match="the left time column 'when' is not there"):
+        sjs.join(stream, stream, on="l.id = r.id", window=TimeWindow("1 s"), time="when")
+
+
+def test_a_stream_without_a_watermark(stream, session):
+    bare = session.readStream.format("rate").load().selectExpr("value as id", "timestamp as ts")
+    with pytest.raises(SchemaError) as caught:
+        sjs.join(stream, bare, on="l.id = r.id", **WINDOW)
+    assert "the right stream's time column is 'ts', and it has no watermark" in str(caught.value)
+    assert "write right.withWatermark('ts', '10 seconds')" in str(caught.value)
+    assert sjs.join(bare, bare, on="l.id = r.id", window=CountWindow(5)).isStreaming
+
+
+def test_a_stream_joins_a_stream_and_a_table_a_table(stream, frame):
+    with pytest.raises(StreamJoinError, match="left is a stream and right is not; read both with"):
+        sjs.join(stream, frame, on="l.id = r.id")
+    with pytest.raises(StreamJoinError, match="right is a stream and left is not"):
+        sjs.join(frame, stream, on="l.id = r.id")
+    with pytest.raises(StreamJoinError, match=r"right is a list, .* use streamjoin\.join_tables"):
+        sjs.join(frame, [1], on="l.id = r.id")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"on": "l.id + r.id = 3"}, ConditionError, "or ask for algorithm='scan'"),
+        ({"on": "l.id = r.ts"}, SchemaError, "these types do not compare; cast one of them"),
+        ({"window": CountWindow(3)}, WindowError, "as in order=('ts', 'ts')"),
+        ({"window": CountWindow(3), "order": "nope"}, SchemaError, "order column 'nope' is not"),
+        ({"window": TimeWindow("1 s"), "time": "nope"}, SchemaError, "'nope' is not there"),
+        ({"on": "max(l.id) = r.id"}, ConditionError, "aggregate before or after the join"),
+    ],
+)
+def test_what_a_join_of_tables_refuses(frame, changes, error, told):
+    with pytest.raises(error) as caught:
+        sjs.join(frame, frame, **{"on": "l.id = r.id", **changes})
+    assert told in str(caught.value)
+
+
+def test_explain_of_streams_and_tables(stream, frame):
+    told = sjs.explain(stream, stream, on="l.id = r.id and l.id > 5 and l.id + r.id > 9", **WINDOW)
+    for line in (
+        "inputs       two streams",
+        "routing      hash: equal rows meet in one core",
+        "cores        3",
+        "before       Spark keeps left rows with l.id > 5",
+        "after        Spark keeps joined rows with l.id + r.id > 9",
+    ):
+        assert line in told
+    told = sjs.explain(frame, frame, on="abs(l.id - sqrt(r.id)) <= 2", routing="range")
+    assert "inputs       two tables" in told
+    assert "Spark computes SQRT(r.id) as" in told
+    assert "routing      range of" in told
