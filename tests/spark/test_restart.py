@@ -35,14 +35,14 @@ def remove_shared_files(session):
 
 
 def test_a_stop_after_every_batch_changes_nothing(session, tmp_path):
-    streams, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(5, count=4)
+    streams, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(5, count=3)
     joins = {
         "range": {"on": "abs(l.x - r.x) <= 0.02", "window": WINDOW, "time": "t"},
         "count": {"on": "l.k = r.k", "window": CountWindow(left=30, right=12), "order": "o"},
     }
     for number, batch in enumerate(batches):
         streams.add(*map(table, batch))
-        if number == 2:
+        if number == 1:
             remove_shared_files(session)
         finish(
             *(streams.start(streams.join(**join), name, "files") for name, join in joins.items())
@@ -91,7 +91,7 @@ def test_another_join_is_refused_and_the_same_goes_on(session, tmp_path):
 
 
 def test_workers_that_are_killed_change_nothing(tmp_path):
-    streams, batches = Streams(None, tmp_path), make_batches(2, count=5)
+    streams, batches = Streams(None, tmp_path), make_batches(2, count=4)
     for batch in batches:
         streams.add(*map(table, batch))
     command = [sys.executable, driver.__file__, str(tmp_path), "die"]
