@@ -226,6 +226,7 @@ def run(join, steps, save_before=()):
 def tiny_subwindows(monkeypatch):
     monkeypatch.setattr(engines, "FEW_ROWS", 4)
     monkeypatch.setattr(engines, "LEAST_ROWS", 4)
+    monkeypatch.setattr(engines, "LARGE_BATCH", 8)
     monkeypatch.setattr(sliding, "SLICE", 2)
 
 

@@ -45,22 +45,24 @@ def batches(draw):
     below=st.sampled_from([0, 1, 30, 2**62]),
     above=st.sampled_from([0, 2, 50, 2**63]),
     extent=st.integers(1, 4),
-    split=st.booleans(),
+    first=st.sampled_from(["split", "all", "more comes"]),
 )
-def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, above, extent, split):
+def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, above, extent, first):
     routing_enough, routing.ENOUGH = routing.ENOUGH, 20
     try:
-        table = RoutingTable.split(cores) if split else RoutingTable.from_sample(steps[0], cores)
+        table = RoutingTable.from_sample(steps[0], cores, more_comes=first == "more comes")
+        if first == "split":
+            table = RoutingTable.split(cores)
         stored, most = [], 1  # (key, core, time)
         for time, keys in enumerate(steps):
-            owners = table.owners(keys)
+            owners = table.owners(table.cells(keys))
             assert np.all((owners >= 0) & (owners < cores))
             shares = table.stored(owners)
             assert sorted(shares.rows) == list(range(keys.size))
             stored += [(int(key), int(core), time) for key, core in zip(keys, owners, strict=True)]
             lower = np.array([saturated(int(key) - below) for key in keys], np.int64)
             upper = np.array([saturated(int(key) + above) for key in keys], np.int64)
-            probing = table.probing([(lower, upper)], owners)
+            probing = table.probing([(lower, upper)], table.cells(keys), owners)
             for core in range(cores):
                 assert np.all(owners[shares.of(core)] == core)
                 assert not np.any(owners[probing.of(core)] == core)
@@ -89,10 +91,12 @@ def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, abov
 def test_an_empty_range_goes_nowhere():
     table = RoutingTable.from_sample(np.arange(100), 3)
     keys = np.array([5, 50, 95])
-    owners = table.owners(keys)
-    nothing = table.probing([(keys, keys - 1)], owners)
+    owners = table.owners(table.cells(keys))
+    nothing = table.probing([(keys, keys - 1)], table.cells(keys), owners)
     assert nothing.rows.size == 0
-    several = table.probing([(keys, keys - 1), (np.zeros(3, np.int64), np.full(3, 99))], owners)
+    several = table.probing(
+        [(keys, keys - 1), (np.zeros(3, np.int64), np.full(3, 99))], table.cells(keys), owners
+    )
     assert [several.of(core).size + (owners == core).sum() for core in range(3)] == [3, 3, 3]
 
 
@@ -101,10 +105,10 @@ def test_a_heavy_key_is_shared_and_the_others_are_not(cores):
     rng = np.random.default_rng(1)
     keys = np.where(rng.random(10_000) < 0.9, 7, rng.integers(0, 10**6, 10_000))
     table = RoutingTable.from_sample(keys[::7], cores)
-    assert np.bincount(table.owners(keys)).max() / keys.size < 1 / cores + 0.1
+    assert np.bincount(table.owners(table.cells(keys))).max() / keys.size < 1 / cores + 0.1
     light = keys[keys != 7][:100]
-    owners = table.owners(light)
-    assert table.probing([(light, light)], owners).rows.size < 0.2 * light.size * cores
+    owners = table.owners(table.cells(light))
+    assert table.probing([(light, light)], table.cells(light), owners).rows.size < 0.2 * light.size * cores
 
 
 @pytest.mark.parametrize("cores", [2, 3, 4])
@@ -113,9 +117,25 @@ def test_even_keys_lie_on_one_core_or_two(cores):
     keys = rng.integers(-(10**9), 10**9, 10_000)
     table = RoutingTable.from_sample(keys[::10], cores)
     assert ALL not in table.epochs[-1].owners
-    owners = table.owners(keys)
+    owners = table.owners(table.cells(keys))
     assert np.bincount(owners).max() / keys.size < 1 / cores + 0.05
-    assert table.probing([(keys - 1000, keys + 1000)], owners).rows.size < 100
+    assert table.probing([(keys - 1000, keys + 1000)], table.cells(keys), owners).rows.size < 100
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4])
+def test_keys_beyond_all_seen_before_are_shared(cores):
+    keys = np.arange(1000)
+    table = RoutingTable.from_sample(keys, cores, more_comes=True)
+    cells = table.cells(keys)
+    assert table.probing([(keys, keys)], cells, table.owners(cells)).rows.size == 0
+    for beyond in (keys + 1000, keys - 1000):
+        assert np.bincount(table.owners(table.cells(beyond))).max() <= 1000 / cores + 1
+    later = Histogram.of(np.tile(keys + 1000, 20), table.splitters)
+    table, is_new = table.advance(later, newest=5, expired=None)
+    assert is_new
+    owners = table.owners(table.cells(keys + 1000))
+    assert np.array_equal(owners, np.sort(owners))  # neighbours are together again
+    assert np.bincount(owners).max() <= 1000 / cores + 100
 
 
 def skewed(rows=20_000):
@@ -127,7 +147,7 @@ def test_a_new_epoch_begins_when_the_load_is_uneven():
     table, is_new = table.advance(Histogram.of(skewed(), table.splitters), newest=5, expired=None)
     assert is_new
     assert [epoch.newest for epoch in table.epochs] == [5, MIN_KEY]
-    assert np.bincount(table.owners(skewed())).max() / 20_000 < 0.4
+    assert np.bincount(table.owners(table.cells(skewed()))).max() / 20_000 < 0.4
 
 
 def test_no_epoch_begins_without_need():

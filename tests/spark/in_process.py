@@ -120,6 +120,7 @@ class Cluster:
         self.workers: list[Any] = []
         self.name, self.number, self.run = uuid4().hex, -1, 0
         self.watermark = 0  # in milliseconds
+        self.last_watermark = 0  # of the batch before
         self.newest: dict[str, int] = {}
         self.metrics = Metrics()
         self.restart()
@@ -145,6 +146,7 @@ class Cluster:
             self.restart()
         rows = self._run(sides)
         self.check()
+        self.last_watermark = self.watermark
         self._move_watermark(sides)
         return rows
 
@@ -162,6 +164,12 @@ class Cluster:
         self.metrics = Metrics()
         self._run_timers()
         self.check()
+        self.last_watermark = self.watermark
+
+    @property
+    def late_until(self) -> int | None:
+        """The time, in milliseconds, at or before which rows of the next batch are late."""
+        return (self.last_watermark if self.manifests() else self.watermark) or None
 
     def pairs(self, left: pa.Table, right: pa.Table) -> Counter[tuple[Any, Any]]:
         """Run a micro-batch, and return the ids of what it joins."""

@@ -165,7 +165,6 @@ def test_time_windows(session, tmp_path):
             assert (each["state_bytes"] > 0) == (each["segments"] > 0)
 
 
-@pytest.mark.xfail(strict=True, reason="Spark drops rows by the watermark of the batch before")
 def test_late_rows_are_those_that_spark_drops(session, tmp_path):
     def rows(first, *seconds):
         return table([{"id": first + i, "t": t * SECOND, "k": 1} for i, t in enumerate(seconds)])

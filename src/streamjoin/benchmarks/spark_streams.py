@@ -44,14 +44,15 @@ def band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:
     int64 keys, `MATCHES` matches a row: with windows of four batches of a million rows, two million
     rows a side are live, and a batch gives about two million joined rows of six columns. Indexes
     are replaced once in a window, so two windows are measured: all batches pay their part of it.
-    This is the first part of the suite, so a whole run goes ahead that is not measured: the JVM
-    becomes faster for a minute, and whoever comes first would pay for that.
+    This is the first part of the suite, so a whole run of each goes ahead that is not measured: the
+    JVM becomes faster for minutes, and whoever comes first would pay for that.
     """
     warmup = window + 1
     streams = write(bench, "band", UNIFORM, batch // 2, warmup + 2 * window, window)
     name = f"band, batches of {batch:,}"
-    with bench.report.step(f"{name}: warming up"):
-        run_to_end(bench, OURS, streams)
+    for pipeline in (OURS, STORING, DISCARDING):
+        with bench.report.step(f"{name}: {pipeline.name}, warming up"):
+            run_to_end(bench, pipeline, streams)
     ours, storing, discarding = take_turns(
         bench, name, streams, (OURS, STORING, DISCARDING), warmup, rounds
     )

@@ -7,6 +7,7 @@ default, without regard to case; an exact match wins. A field of a struct, ``l.a
 
 import difflib
 import re
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -112,10 +113,24 @@ def _resolved(column: exp.Column, schemas: dict[str, pa.Schema | None]) -> exp.E
         side = _side_of(parts, schemas)
     schema = schemas[side]
     name = parts[0] if schema is None else _exact_name(parts[0], side, schema)
-    resolved: exp.Expression = exp.column(exp.to_identifier(name), table=side)
+    resolved: exp.Expression = exp.column(_identifier(name), table=side)
     for field in parts[1:]:
-        resolved = exp.Dot(this=resolved, expression=exp.to_identifier(field))
+        resolved = exp.Dot(this=resolved, expression=_identifier(field))
     return resolved
+
+
+@lru_cache(maxsize=1024)
+def _needs_quotes(name: str) -> bool:
+    """Whether ``l.name`` means something else, as for ``select`` or ``a.b``."""
+    try:
+        tree: Any = sqlglot.parse_one(f"l.{name}", dialect="spark")
+    except SqlglotError:
+        return True
+    return tree != exp.column(exp.Identifier(this=name, quoted=False), table="l")
+
+
+def _identifier(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=_needs_quotes(name))
 
 
 def _side_of(parts: list[str], schemas: dict[str, pa.Schema | None]) -> str:

@@ -31,19 +31,25 @@ MakeIndex = Callable[[int], Index]  # takes the capacity expected
 
 @dataclass(frozen=True)
 class Sizes:
-    """When a subwindow is full: at ``most`` rows, or at ``least`` rows that span ``ticks``."""
+    """When a subwindow is full: at ``most`` rows, or at ``least`` rows that span ``ticks``.
+
+    Before a ``large`` batch, a large subwindow that spans a sixth of that is full too: to merge
+    the two would cost more than to search both.
+    """
 
     most: int
     least: int = 0
     ticks: int | None = None
+    large: int = np.iinfo(np.int32).max
     at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
 
-    def room(self, newest: Subwindow) -> int:
-        """Return how many more rows fit into a subwindow."""
+    def room(self, newest: Subwindow, coming: int) -> int:
+        """Return how many more rows fit into a subwindow, of so many that come."""
+        left = self.most - len(newest)
         if self.ticks is None or len(newest) < self.least:
-            return self.most - len(newest)
-        spans = newest.newest - newest.oldest >= self.ticks
-        return 0 if spans else self.most - len(newest)
+            return left
+        enough = self.ticks // 6 if min(len(newest), coming) >= self.large else self.ticks
+        return 0 if newest.newest - newest.oldest >= enough else left
 
 
 class Chain:
@@ -67,10 +73,9 @@ class Chain:
         """Bytes that all subwindows hold."""
         return sum(subwindow.nbytes for subwindow in self.subwindows)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next insert begins a new subwindow."""
-        return not self.subwindows or self.sizes.room(self.subwindows[-1]) <= 0
+    def is_full(self, coming: int) -> bool:
+        """Whether an insert of so many rows begins a new subwindow."""
+        return not self.subwindows or self.sizes.room(self.subwindows[-1], coming) <= 0
 
     def insert(self, batch: Prepared) -> None:
         """Store a batch: late rows with their subwindow, the others in the newest."""
@@ -80,7 +85,7 @@ class Chain:
         while first < len(batch):
             rest = batch.take(slice(first, None)) if first else batch
             newest = self._newest(rest)
-            last = first + min(self.sizes.room(newest), self.sizes.at_once, len(rest))
+            last = first + min(self.sizes.room(newest, len(rest)), self.sizes.at_once, len(rest))
             newest.insert(rest if last == len(batch) else batch.take(slice(first, last)))
             first = last
 
@@ -98,7 +103,7 @@ class Chain:
 
     def _newest(self, coming: Prepared) -> Subwindow:
         """Return a subwindow with room, a new one if need be."""
-        if self.is_full:
+        if self.is_full(len(coming)):
             start = MIN_KEY
             if self.subwindows:
                 self.subwindows[-1].seal()
@@ -124,7 +129,8 @@ class Chain:
         """Put late rows into the side index that is responsible for them; return the others."""
         if not len(batch):
             return batch
-        newest_start = self._next_start(times) if self.is_full else self.subwindows[-1].start
+        is_full = self.is_full(len(batch))
+        newest_start = self._next_start(times) if is_full else self.subwindows[-1].start
         starts = np.array([subwindow.start for subwindow in self.subwindows])
         owners = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
         stays = times >= newest_start

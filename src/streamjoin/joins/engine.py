@@ -37,6 +37,7 @@ INDEXES: dict[str, type[BISort] | type[Scan]] = {"bi_sort": BISort, "scan": Scan
 SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
 FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
+LARGE_BATCH = 1 << 17  # rows
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 
@@ -181,7 +182,7 @@ class Engine:
                 self.samples[side] = batch.keys.sample()
         if len(self.samples) == 2:
             for side in prepared:
-                if self.chains[side].is_full:
+                if self.chains[side].is_full(len(prepared[side])):
                     self.chains[side].layout = choose_layout(self.plan, side, self.samples)
 
 
@@ -194,7 +195,7 @@ def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact
         ticks = max(int(high - low) // SUBWINDOWS, 1)
-        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, at_once=8 * LEAST_ROWS)
+        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, LARGE_BATCH, at_once=LARGE_BATCH)
     return Sizes(most=np.iinfo(np.int32).max)
 
 

@@ -112,9 +112,11 @@ class Prepared:
 
     def select(self, flags: Flags) -> "Prepared":
         """Return the rows that are marked; where they are sorted already, they stay so."""
-        if flags.all():
+        count = int(np.count_nonzero(flags))
+        if count == flags.size:
             return self
-        selected = self.take(np.flatnonzero(flags))
+        first_ones = bool(flags[:count].all())
+        selected = self.take(slice(0, count) if first_ones else np.flatnonzero(flags))
         places = np.cumsum(flags, dtype=np.int32) - np.int32(1)
         for layout, ordered in self._ordered.items():
             keep = flags[ordered.order]

@@ -14,7 +14,10 @@ The three routings of a join differ in their keys alone:
 * ``range``: the key of a band, and the band's ranges;
 * ``split``: no key; one cell that belongs to all cores (SplitJoin: store once, probe everywhere).
 
-When the load gets uneven, a new *epoch* begins with other splitters, found by PanJoin's adjustment.
+A stream may bring keys that none before were like: sequence numbers, or prices that move on. So the
+cells below the least key that was seen and above the greatest one belong to all cores too.
+
+When the load gets uneven, or many keys are new, a new *epoch* begins with other splitters, found by PanJoin's adjustment.
 Rows are stored under the newest epoch, and probe under every epoch that still has rows, so that no
 stored row ever moves. An epoch ends when the watermark has passed the last row stored under it.
 
@@ -29,14 +32,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MIN_KEY, Flags, Keys, RowIds, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.splitters import Histogram, adjust, from_sample, weights
+from streamjoin.keys.splitters import Cells, Histogram, adjust, from_sample, locate, weights
 
 ALL = -1  # the owner of a cell that belongs to every core
 CELLS = 16  # a core
 HEAVY = 0.5  # of a core's fair share: a cell of one key that holds more belongs to all cores
 UNEVEN = 1.25  # times the fair share: a core that gets more is reason for a new epoch
+NEW = 0.1  # of the rows: more beyond the keys seen before are reason for one too
 ENOUGH = 10_000  # rows, before a histogram is believed
 EPOCHS = 3  # at most, alive together: every one makes probes go to more cores
 
@@ -52,14 +56,22 @@ class Epoch:
     newest: int = MIN_KEY
 
     @classmethod
-    def make(cls, splitters: Keys, cores: int) -> "Epoch":
-        """Give each core neighbouring cells of equal weight, and the heavy ones to all."""
+    def make(cls, splitters: Keys, cores: int, seen: tuple[int, int] | None = None) -> "Epoch":
+        """Give each core neighbouring cells of equal weight, and the heavy ones to all.
+
+        With the least and the greatest key that were ``seen``, all cores share what lies beyond.
+        """
         held = weights(splitters)
         heavy = (held >= HEAVY * held.sum() / cores) & (held > 1) & (cores > 1)
         light = np.where(heavy, 0, held)
         middles = np.cumsum(light) - light / 2
         owners = np.minimum(middles * cores / max(light.sum(), 1), cores - 1).astype(np.int32)
-        return cls(splitters, np.where(heavy, np.int32(ALL), owners))
+        owners = np.where(heavy, np.int32(ALL), owners)
+        if seen is not None:
+            least, greatest = seen
+            splitters = np.array([least, *splitters, min(greatest, MAX_KEY - 1) + 1], np.int64)
+            owners = np.array([ALL, *owners, ALL], np.int32)
+        return cls(splitters, owners)
 
     def load(self, histogram: Histogram, cores: int) -> NDArray[np.float64]:
         """Return how many of the rows each core would store."""
@@ -82,30 +94,37 @@ class RoutingTable:
         return cls(cores, (Epoch(np.empty(0, np.int64), np.array([ALL], np.int32)),))
 
     @classmethod
-    def from_sample(cls, sample: Keys, cores: int) -> "RoutingTable":
-        """Return a table whose cores would store equal parts of a sample."""
-        return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores),))
+    def from_sample(cls, sample: Keys, cores: int, more_comes: bool = False) -> "RoutingTable":
+        """Return a table whose cores would store equal parts of a sample.
+
+        If more comes than the sample was taken from, keys beyond it are for all cores.
+        """
+        seen = (int(sample.min()), int(sample.max())) if more_comes and sample.size else None
+        return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores, seen),))
 
     @property
     def splitters(self) -> Keys:
         """The splitters that rows are stored under."""
         return self.epochs[-1].splitters
 
-    def owners(self, keys: Keys) -> Cores:
+    def cells(self, keys: Keys) -> Cells:
+        """Return the cell that each row is stored in."""
+        return locate(keys, self.splitters)
+
+    def owners(self, cells: Cells) -> Cores:
         """Return the core that stores each row; the rows of a shared cell take turns."""
-        current = self.epochs[-1]
-        return assign(keys, current.splitters, current.owners, self.cores)
+        return assign(cells, self.epochs[-1].owners, self.cores)
 
     def stored(self, owners: Cores) -> "Shares":
         """Return the rows that each core stores."""
         return Shares(*group_by_core(owners, self.cores))
 
-    def probing(self, ranges: Sequence[Range], owners: Cores) -> "Shares":
+    def probing(self, ranges: Sequence[Range], cells: Cells, owners: Cores) -> "Shares":
         """Return the rows that each core gets to probe only, beside those that it stores."""
         flags = np.zeros((self.cores, owners.size), np.bool_)
         for epoch in self.epochs:
             for lower, upper in ranges:
-                mark(lower, upper, epoch.splitters, epoch.owners, flags)
+                mark(lower, upper, cells, epoch.splitters, epoch.owners, flags)
         return Shares(*collect_marked(flags, owners))
 
     def advance(
@@ -120,7 +139,8 @@ class RoutingTable:
         current = replace(current, newest=max(current.newest, newest))
         alive = [each for each in older if expired is None or each.newest >= expired]
         if len(alive) + 1 < EPOCHS and self._is_uneven(current, histogram):
-            following = Epoch.make(adjust(histogram), self.cores)
+            seen = int(histogram.least.min()), int(histogram.greatest.max())
+            following = Epoch.make(adjust(histogram, CELLS * self.cores), self.cores, seen)
             if not np.array_equal(following.splitters, current.splitters):
                 return RoutingTable(self.cores, (*alive, current, following)), True
         return RoutingTable(self.cores, (*alive, current)), False
@@ -128,9 +148,9 @@ class RoutingTable:
     def _is_uneven(self, current: Epoch, histogram: Histogram) -> bool:
         if self.cores == 1 or not current.splitters.size or histogram.total < ENOUGH:
             return False
-        return bool(
-            current.load(histogram, self.cores).max() * self.cores > UNEVEN * histogram.total
-        )
+        new = histogram.counts[0] + histogram.counts[-1]
+        most = current.load(histogram, self.cores).max()
+        return bool(most * self.cores > UNEVEN * histogram.total or new > NEW * histogram.total)
 
     def to_json(self) -> dict[str, Any]:
         """Return the table in a form that JSON can hold."""
@@ -198,12 +218,22 @@ def collect_marked(flags: Flags, owners: Cores) -> tuple[RowIds, Keys]:
 
 
 @kernel
-def assign(keys: Keys, splitters: Keys, owners: Cores, cores: int) -> Cores:
-    """Return the core that stores each key; where all may, they take turns."""
-    assigned = np.empty(keys.size, np.int32)
+def holds(splitters: Keys, cell: int, key: int) -> bool:
+    """Whether a cell, if there is one of that number, holds a key."""
+    if cell > splitters.size:
+        return False
+    return (cell == 0 or splitters[cell - 1] <= key) and (
+        cell == splitters.size or key < splitters[cell]
+    )
+
+
+@kernel
+def assign(cells: Cells, owners: Cores, cores: int) -> Cores:
+    """Return the core that stores each row; where all may, they take turns."""
+    assigned = np.empty(cells.size, np.int32)
     turn = 0
-    for i in range(keys.size):
-        owner = owners[np.searchsorted(splitters, keys[i], side="right")]
+    for i in range(cells.size):
+        owner = owners[cells[i]]
         if owner < 0:
             owner = turn
             turn = turn + 1 if turn + 1 < cores else 0
@@ -212,14 +242,17 @@ def assign(keys: Keys, splitters: Keys, owners: Cores, cores: int) -> Cores:
 
 
 @kernel
-def mark(lower: Keys, upper: Keys, splitters: Keys, owners: Cores, flags: Flags) -> None:
-    """Mark the cores of the cells that each range touches."""
+def mark(
+    lower: Keys, upper: Keys, cells: Cells, splitters: Keys, owners: Cores, flags: Flags
+) -> None:
+    """Mark the cores of the cells that each range touches: often just the cell of its row."""
     for i in range(lower.size):
         if lower[i] > upper[i]:
             continue
-        first = np.searchsorted(splitters, lower[i], side="right")
-        last = first
-        if lower[i] != upper[i]:
+        first = last = np.int64(cells[i])
+        if not holds(splitters, first, lower[i]):
+            first = np.searchsorted(splitters, lower[i], side="right")
+        if not holds(splitters, last, upper[i]):
             last = np.searchsorted(splitters, upper[i], side="right")
         for cell in range(first, last + 1):
             owner = owners[cell]

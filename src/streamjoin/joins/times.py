@@ -24,10 +24,14 @@ def time_type(plan: JoinPlan) -> pa.DataType:
 
 def ticks(microseconds: int, plan: JoinPlan) -> int:
     """Return a duration in keys of the time columns, rounded up: a delay is never shortened."""
-    kind = key_type(time_type(plan))
+    return ceil(Fraction(microseconds, 1_000_000) * _per_second(time_type(plan)))
+
+
+def _per_second(type: pa.DataType) -> Fraction:
+    """Return the keys of a second; integers are milliseconds."""
+    kind = key_type(type)
     assert kind is not None
-    per_second = Fraction(1000) if kind.per_second is None else kind.per_second
-    return ceil(Fraction(microseconds, 1_000_000) * per_second)
+    return Fraction(1000) if kind.per_second is None else kind.per_second
 
 
 def check_watermark(watermark: Any) -> date | int:
@@ -45,14 +49,14 @@ def check_watermark(watermark: Any) -> date | int:
 def to_key(watermark: Any, kind: pa.DataType) -> int:
     """Return a watermark as a key of the time columns' type."""
     time = check_watermark(watermark)
-    if pa.types.is_integer(kind):
-        if not isinstance(time, int):
-            raise WindowError(
-                f"the watermark {watermark!r} does not fit the time columns, which are integers; "
-                "give an integer (milliseconds)"
-            )
-        return time
+    if pa.types.is_integer(kind) and not isinstance(time, int):
+        raise WindowError(
+            f"the watermark {watermark!r} does not fit the time columns, which are integers; "
+            "give an integer (milliseconds)"
+        )
     try:
+        if isinstance(time, int):
+            return int(np.int64(ceil(Fraction(time, 1000) * _per_second(kind))))
         return int(encode(pa.array([as_moment(time, kind)], kind))[0])
     except (OverflowError, pa.ArrowInvalid) as error:
         raise WindowError(
@@ -60,10 +64,8 @@ def to_key(watermark: Any, kind: pa.DataType) -> int:
         ) from error
 
 
-def as_moment(time: date | int, kind: pa.DataType) -> date:
+def as_moment(time: date, kind: pa.DataType) -> date:
     """Return a time as the datetime, or for date columns the date, that rows are compared with."""
-    if isinstance(time, int):
-        time = datetime(1970, 1, 1) + timedelta(milliseconds=time)
     if not pa.types.is_date(kind):
         is_moment = isinstance(time, datetime)
         return time if is_moment else datetime(time.year, time.month, time.day)

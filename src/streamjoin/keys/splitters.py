@@ -18,8 +18,11 @@ heavy a cell is: see `weights`.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, kernel
+
+Cells = NDArray[np.int32]  # the cell of each key
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,13 @@ class Histogram:
     @classmethod
     def of(cls, keys: Keys, splitters: Keys) -> "Histogram":
         """Count keys by cell."""
-        histogram = cls.empty(splitters.size + 1)
-        count_keys(keys, splitters, histogram.counts, histogram.least, histogram.greatest)
+        return cls.of_cells(keys, locate(keys, splitters), splitters.size + 1)
+
+    @classmethod
+    def of_cells(cls, keys: Keys, cells: Cells, number: int) -> "Histogram":
+        """Count keys whose cells are known, among so many."""
+        histogram = cls.empty(number)
+        count_keys(keys, cells, histogram.counts, histogram.least, histogram.greatest)
         return histogram
 
     def __add__(self, other: "Histogram") -> "Histogram":
@@ -56,10 +64,19 @@ class Histogram:
 
 
 @kernel
-def count_keys(keys: Keys, splitters: Keys, counts: Keys, least: Keys, greatest: Keys) -> None:
+def locate(keys: Keys, splitters: Keys) -> Cells:
+    """Return the cell of each key."""
+    cells = np.empty(keys.size, np.int32)
+    for i in range(keys.size):
+        cells[i] = np.searchsorted(splitters, keys[i], side="right")
+    return cells
+
+
+@kernel
+def count_keys(keys: Keys, cells: Cells, counts: Keys, least: Keys, greatest: Keys) -> None:
     """Add keys to a histogram."""
-    for key in keys:
-        cell = np.searchsorted(splitters, key, side="right")
+    for i in range(keys.size):
+        key, cell = keys[i], cells[i]
         counts[cell] += 1
         least[cell] = min(least[cell], key)
         greatest[cell] = max(greatest[cell], key)
@@ -73,12 +90,11 @@ def from_sample(sample: Keys, cells: int) -> Keys:
     return np.sort(sample)[places]
 
 
-def adjust(histogram: Histogram) -> Keys:
-    """Return splitters under which the same rows would fill all cells alike (Algorithm 1).
+def adjust(histogram: Histogram, cells: int) -> Keys:
+    """Return splitters under which the same rows would fill so many cells alike (Algorithm 1).
 
     Cells without rows are passed over: their share falls into the next one that has some.
     """
-    cells = histogram.counts.size
     reached = np.cumsum(histogram.counts)
     shares = np.arange(1, cells) * histogram.total / cells
     owners = np.searchsorted(reached, shares)

@@ -75,8 +75,8 @@ def join(
     output = joined_struct(left.schema, right.schema)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
-        check_watermarks({"left": left, "right": right}, config)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
+        check_watermarks({"left": left, "right": right}, config)
         joined = join_streams(inputs, spec, output, JoinProcessor)
     elif isinstance(window, CountWindow):
         return join_counted(left, right, config, routing, cores)

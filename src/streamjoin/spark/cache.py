@@ -1,9 +1,10 @@
 """Engines that stay in a worker process between micro-batches.
 
 Spark reuses Python workers, but any of them may get any core, and a task may fail after its engine
-took in its rows. So an engine is kept together with the ids of the segments whose rows it holds,
-and whoever wants to go on with it compares these with the ids in the state:
+took in its rows. So an engine is kept together with its last batch and the ids of the segments whose
+rows it holds, and whoever wants to go on with it compares these with the state:
 
+* an engine that is a batch ahead has dropped rows that are still needed: it is thrown away;
 * segments that the engine lacks, because the core's last batch ran in another worker, are added;
 * segments that only the engine has must have left the window, or the engine is thrown away: a task
   that failed has left them.
@@ -22,10 +23,11 @@ MOST_BYTES = 1 << 30  # in one worker process, beside the engine used last
 
 @dataclass
 class Kept:
-    """An engine, and the segments whose rows it holds, each with its greatest time or ordinal."""
+    """An engine, the segments that it holds, each with its greatest time or ordinal, and its batch."""
 
     engine: Engine
     segments: dict[str, tuple[Side, int]] = field(default_factory=dict)
+    batch: int = -1
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,8 @@ again only if its segments are those of the state.
 
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
 sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
-batch before had rows, and then the core was there.
+batch before had rows, and then the core was there. A core without any state has nothing to remember,
+and goes by its own batch.
 """
 
 from collections.abc import Iterable, Iterator
@@ -166,7 +167,7 @@ class JoinCore:
 
     def expire(self) -> None:
         """Drop what the watermark has passed, in a batch without rows for this core."""
-        self.kept = cache.take(self.owner)
+        self.kept = self._take_kept()
         if self.kept is not None and self.watermark is not None:
             self.kept.engine.advance(self.watermark)
         self._write(None, None)
@@ -198,8 +199,15 @@ class JoinCore:
         prepared = [(side, prepare(self.plan, side, batch)) for side, batch in common]
         table = self._table(facts, [batch for _, batch in prepared])
         for side, batch in prepared:
-            facts.append(learn(self.spec, batch, table))
-            self._pick(coming[side], batch, table)
+            keys = self.spec.route_keys(batch)
+            cells = table.cells(keys)
+            facts.append(learn(self.spec, batch, table, keys, cells))
+            owners = table.owners(cells)
+            ranges = self.spec.route_ranges(batch, keys)
+            others = table.probing(ranges, cells, owners).of(self.number)
+            mine = table.stored(owners).of(self.number)
+            coming[side].stored.append(batch.rows.take(pa.array(mine)))
+            coming[side].probing.append(batch.rows.take(pa.array(others)))
         histograms = [
             state.histogram_of(told["histogram"]) for told in facts if "histogram" in told
         ]
@@ -215,7 +223,8 @@ class JoinCore:
         if table is None:
             keys = [self.spec.route_keys(batch) for batch in batches]
             every = np.concatenate(keys) if keys else np.empty(0, np.int64)
-            table = RoutingTable.from_sample(every[:: every.size // SAMPLE + 1], self.spec.cores)
+            sample = every[:: every.size // SAMPLE + 1]
+            table = RoutingTable.from_sample(sample, self.spec.cores, more_comes=True)
         if any(each != table.to_json() for each in used):
             raise StreamJoinError(
                 "rows were routed by another table than the one in the state; this should not "
@@ -224,17 +233,14 @@ class JoinCore:
         self.manifest.table = table
         return table
 
-    def _pick(self, coming: Coming, batch: Prepared, table: RoutingTable) -> None:
-        keys = self.spec.route_keys(batch)
-        owners = table.owners(keys)
-        others = table.probing(self.spec.route_ranges(batch, keys), owners).of(self.number)
-        mine = table.stored(owners).of(self.number)
-        coming.stored.append(batch.rows.take(pa.array(mine)))
-        coming.probing.append(batch.rows.take(pa.array(others)))
+    def _take_kept(self) -> Kept | None:
+        """Return the engine that this worker has, unless it is ahead: a task failed after it."""
+        kept = cache.take(self.owner)
+        return None if kept is None or kept.batch > self.manifest.batch else kept
 
     def _take(self) -> Kept:
         """Return an engine that holds what the state holds."""
-        kept = cache.take(self.owner)
+        kept = self._take_kept()
         live = {segment.id for segment in self.manifest.segments}
         needed = self.needed(self.late_before)
         if kept is not None and not all(
@@ -302,6 +308,7 @@ class JoinCore:
         if kept is not None:
             if is_complete:
                 kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
+            kept.batch = self.moment.batch
             cache.keep(self.owner, kept)
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)

@@ -17,8 +17,9 @@ from streamjoin.batches import in_one_piece
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable, Shares
+from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
-from streamjoin.keys.splitters import Histogram
+from streamjoin.keys.splitters import Cells, Histogram
 from streamjoin.spark import frames, hints
 from streamjoin.spark.frames import Role
 from streamjoin.spark.schemas import conform
@@ -61,13 +62,14 @@ class StreamPacker:
         if table is None:
             yield from self._to_all(batch.rows, facts)
             return
-        facts |= learn(spec, batch, table)
         keys = spec.route_keys(batch)
-        owners = table.owners(keys)
+        cells = table.cells(keys)
+        facts |= learn(spec, batch, table, keys, cells)
+        owners = table.owners(cells)
         for core, rows in enumerate(split(batch, table.stored(owners))):
             yield core, Role.STORE, frames.pack(rows, facts)
         ranges = spec.route_ranges(batch, keys)
-        for core, rows in enumerate(split(batch, table.probing(ranges, owners))):
+        for core, rows in enumerate(split(batch, table.probing(ranges, cells, owners))):
             if rows.num_rows:
                 yield core, Role.PROBE, frames.pack(rows)
 
@@ -79,14 +81,16 @@ class StreamPacker:
             yield core, Role.PICK, frame
 
 
-def learn(spec: JoinSpec, batch: Prepared, table: RoutingTable) -> dict[str, Any]:
+def learn(
+    spec: JoinSpec, batch: Prepared, table: RoutingTable, keys: Keys, cells: Cells
+) -> dict[str, Any]:
     """Return what the cores need to know of rows that they do not all see."""
     times = batch.times
     facts: dict[str, Any] = {}
     if times is not None and times.size:
         facts["newest"] = int(times.max())
     if spec.adapts:
-        histogram = Histogram.of(spec.route_keys(batch), table.splitters)
+        histogram = Histogram.of_cells(keys, cells, table.splitters.size + 1)
         facts["histogram"] = [
             each.tolist() for each in (histogram.counts, histogram.least, histogram.greatest)
         ]

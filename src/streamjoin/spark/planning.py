@@ -16,26 +16,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructField, StructType
 from sqlglot import exp
 
 from streamjoin.advisor import advise
 from streamjoin.batches import check_unique
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError
-from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.parsing import parse_expression, qualify, sides
 from streamjoin.joins.plan import SIDES, JoinPlan, bind
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.keys.parts import RangePart
 from streamjoin.predicates import Band, Condition, Equality, Inequality, NotEqual, parse_condition
-from streamjoin.spark.schemas import arrow_schema, is_collated, joined_names
+from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
+from streamjoin.spark.schemas import arrow_schema, joined_names
 
 ROUTINGS = ("auto", "hash", "range", "split")
-KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys
-
-ALIASES: dict[Side, str] = {"left": "l", "right": "r"}
-Keyed = Equality | Band | Inequality | NotEqual
 
 
 @dataclass(frozen=True)
@@ -85,13 +79,13 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    keys = Keys(frames, filters, schemas)
+    keys = ComputedKeys(frames, filters, schemas)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
-        keyed = keys.compute(each)
+        keyed, exact = keys.compute(each)
         if keyed is not None:
             parts.append(keyed)
-        else:
+        if not exact:
             tree = qualify(parse_expression(each.sql()), schemas["left"], schemas["right"])
             residuals.append(spark_text(tree))
     computed = Condition(
@@ -103,102 +97,16 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     has_key = bool(parts) or config.time is not None
     advise(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
+    time = config.time and keys.compute_times(config.time)
     return Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
-        replace(config, on=computed.sql(), threads=1),
+        replace(config, on=computed.sql(), time=time, threads=1),
         keys.schemas,
         tuple((side, text) for side, texts in filters.items() for text in texts),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
     )
-
-
-class Keys:
-    """Key expressions that are no plain columns become columns, computed by Spark."""
-
-    def __init__(
-        self,
-        frames: dict[Side, DataFrame],
-        filters: dict[Side, list[str]],
-        schemas: dict[Side, pa.Schema],
-    ) -> None:
-        self.frames: dict[Side, DataFrame] = {}
-        for side, frame in frames.items():
-            frame = frame.alias(ALIASES[side])
-            for text in filters[side]:
-                frame = frame.where(F.expr(text))
-            self.frames[side] = frame
-        self.schemas = dict(schemas)
-        self.names: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
-
-    def compute(self, part: Keyed) -> Keyed | None:
-        """Return the part over plain columns, converted as far as Spark has to do it.
-
-        None if no key can tell: text under a collation, or a type without an order.
-        """
-        texts: dict[Side, str] = {"left": part.left, "right": part.right}
-        kinds = {side: self._kind(side, text) for side, text in texts.items()}
-        if any(is_collated(kind) for kind in kinds.values()):
-            return None
-        texts = self._as_one_type(texts, kinds)
-        columns: Any = {side: self._column(side, text) for side, text in texts.items()}
-        keyed = replace(part, **columns)
-        if not isinstance(keyed, Equality) and RangePart.bind(keyed, self.schemas) is None:
-            return None
-        return keyed
-
-    def frame(self, side: Side) -> DataFrame:
-        """Return the DataFrame with its computed keys."""
-        keys = [
-            F.expr(self._spark_text(text)).alias(name) for text, name in self.names[side].items()
-        ]
-        return self.frames[side].select("*", *keys)
-
-    def _column(self, side: Side, text: str) -> str:
-        """Return a plain column for an expression."""
-        tree = qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
-        if isinstance(tree, exp.Column):
-            return text
-        names = self.names[side]
-        if text not in names:
-            names[text] = f"{KEY}{ALIASES[side]}{len(names)}"
-            self.schemas[side] = self.schemas[side].append(
-                pa.field(names[text], self._type(side, self._kind(side, text)))
-            )
-        return quoted(ALIASES[side], names[text])
-
-    def _spark_text(self, text: str) -> str:
-        """Return an expression with its columns resolved, as Spark reads it."""
-        return spark_text(
-            qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
-        )
-
-    def _kind(self, side: Side, text: str) -> DataType:
-        """Ask Spark for the type of an expression."""
-        [field] = self.frames[side].select(F.expr(self._spark_text(text)).alias("key")).schema
-        return field.dataType
-
-    def _type(self, side: Side, kind: DataType) -> pa.DataType:
-        """Return a type as Python sees it."""
-        return arrow_schema(StructType([StructField("key", kind)]), side).field("key").type
-
-    def _as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
-        """Let Spark convert where the session's time zone decides: dates, times and text."""
-        types = {side: self._type(side, kind) for side, kind in kinds.items()}
-        common = common_type(types["left"], types["right"])
-        name = ZONED.get(str(common).split("[")[0]) if common is not None else None
-        if common is None or types["left"] == types["right"] or name is None:
-            return texts
-        if pa.types.is_timestamp(common) and common.tz is None:
-            name = "timestamp_ntz"
-        return {
-            side: text if types[side] == common else f"CAST({text} AS {name})"
-            for side, text in texts.items()
-        }
-
-
-ZONED = {"timestamp": "timestamp", "date32": "date"}
 
 
 def choose_routing(plan: JoinPlan, routing: str, counted: bool, tables: bool) -> tuple[str, str]:
@@ -272,12 +180,6 @@ def flatten(pairs: dict[Side, list[tuple[str, str]]]) -> Sequence[Column]:
         for side, columns in pairs.items()
         for name, out in columns
     ]
-
-
-def spark_text(tree: exp.Expression) -> str:
-    """Return an expression as Spark SQL, with every name quoted: it may be a keyword."""
-    text: str = tree.sql("spark", identify=True)
-    return text
 
 
 def backticks(name: str) -> str:

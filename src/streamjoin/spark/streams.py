@@ -44,6 +44,8 @@ class JoinProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
+        # Arrow's own pools give freed memory back, and every batch would have to fault it in again.
+        pa.set_memory_pool(pa.system_memory_pool())
         self.handle, self.store = handle, SparkStore(handle)
 
     def handleInputRows(  # noqa: N802

@@ -129,10 +129,12 @@ class TablePacker:
     def _frames(self, batch: Prepared) -> Iterator[tuple[int, bytes]]:
         table, keys = self.layout.table, self.spec.route_keys(batch)
         if self.side == self.layout.stored:
-            shares = table.stored(table.owners(keys))
+            shares = table.stored(table.owners(table.cells(keys)))
         else:
             nobody = np.full(len(batch), -1, np.int32)
-            shares = table.probing(self.spec.route_ranges(batch, keys), nobody)
+            shares = table.probing(
+                self.spec.route_ranges(batch, keys), table.cells(keys), nobody
+            )
         for core, rows in enumerate(split(batch, shares)):
             if rows.num_rows:
                 yield core, frames.pack(rows)

@@ -1,0 +1,185 @@
+"""Keys that Spark computes: expressions, conversions, and times as the session's zone has them.
+
+Spark's arithmetic on timestamps goes by local time, and so do the keys::
+
+    l.ts - r.ts <= interval 1 hour       cast(l.ts as timestamp_ntz) - cast(r.ts as timestamp_ntz)
+    l.ts <= r.ts + interval 90 minutes   as it is: less than a day is counted in microseconds
+    l.ts <= r.ts + interval 7 days       a day and a half more; Spark tells which pairs are meant
+"""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType, TimestampType
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+from streamjoin.expressions.coercion import common_type
+from streamjoin.expressions.parsing import parse_expression, qualify
+from streamjoin.keys.operands import Side, quoted
+from streamjoin.keys.parts import RangePart
+from streamjoin.predicates import Band, Equality, Inequality, NotEqual
+from streamjoin.predicates.intervals import Bound, Interval
+from streamjoin.spark.schemas import arrow_schema, is_collated
+
+KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys
+ALIASES: dict[Side, str] = {"left": "l", "right": "r"}
+Keyed = Equality | Band | Inequality | NotEqual
+
+ZONE = "spark.sql.session.timeZone"
+_FIXED = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|(UTC|GMT|UT)?[+-].*")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYWORDS = Spark.Tokenizer.KEYWORDS
+_CAST_BY_ZONE = {"timestamp": "timestamp", "date32": "date"}
+_OFFSETS = timedelta(hours=36)  # no two offsets of a zone lie further apart
+
+
+class ComputedKeys:
+    """Key expressions that are no plain columns become columns, computed by Spark."""
+
+    def __init__(
+        self,
+        frames: dict[Side, DataFrame],
+        filters: dict[Side, list[str]],
+        schemas: dict[Side, pa.Schema],
+    ) -> None:
+        self.frames: dict[Side, DataFrame] = {}
+        for side, frame in frames.items():
+            frame = frame.alias(ALIASES[side])
+            for text in filters[side]:
+                frame = frame.where(F.expr(text))
+            self.frames[side] = frame
+        zone = frames["left"].sparkSession.conf.get(ZONE)
+        self.clocks_change = not _FIXED.fullmatch(zone or "")
+        self.schemas = dict(schemas)
+        self.names: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
+
+    def compute(self, part: Keyed) -> tuple[Keyed | None, bool]:
+        """Return the part over plain columns, and whether it says all that the part does.
+
+        None if no key can tell: text under a collation, or a type without an order.
+        """
+        texts: dict[Side, str] = {"left": part.left, "right": part.right}
+        kinds = {side: self._kind(side, text) for side, text in texts.items()}
+        if any(is_collated(kind) for kind in kinds.values()):
+            return None, False
+        texts = self._as_one_type(texts, kinds)
+        exact = True
+        if isinstance(part, Band) and self._goes_by_local_time(kinds):
+            bounds = [bound for each in part.intervals for bound in each.bounds()]
+            if all(bound.form == "difference" for bound in bounds):
+                texts = {side: f"CAST({text} AS timestamp_ntz)" for side, text in texts.items()}
+            elif not all(_is_part_of_a_day(bound) for bound in bounds):
+                part, exact = _widen(part), False
+        columns: Any = {side: self._column(side, text) for side, text in texts.items()}
+        keyed = replace(part, **columns)
+        if not isinstance(keyed, Equality) and RangePart.bind(keyed, self.schemas) is None:
+            return None, False
+        return keyed, exact
+
+    def compute_times(self, time: tuple[str, str]) -> tuple[str, str]:
+        """Return time columns that compare without regard to the zone."""
+        if any(name not in self.schemas[side].names for side, name in zip(ALIASES, time)):
+            return time  # the plan says so
+        texts: dict[Side, str] = {
+            side: quoted(alias, name)
+            for (side, alias), name in zip(ALIASES.items(), time, strict=True)
+        }
+        kinds = {side: self._kind(side, text) for side, text in texts.items()}
+        converted = self._as_one_type(texts, kinds)
+        names = [
+            name if converted[side] == texts[side] else self._computed(side, converted[side])
+            for side, name in zip(ALIASES, time, strict=True)
+        ]
+        return names[0], names[1]
+
+    def frame(self, side: Side) -> DataFrame:
+        """Return the DataFrame with its computed keys."""
+        keys = [
+            F.expr(self._spark_text(text)).alias(name) for text, name in self.names[side].items()
+        ]
+        return self.frames[side].select("*", *keys)
+
+    def _goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:
+        return self.clocks_change and TimestampType() in kinds.values()
+
+    def _column(self, side: Side, text: str) -> str:
+        """Return a plain column for an expression."""
+        tree = qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+        if isinstance(tree, exp.Column):
+            return text
+        return quoted(ALIASES[side], self._computed(side, text))
+
+    def _computed(self, side: Side, text: str) -> str:
+        """Return the name of a column that holds an expression."""
+        names = self.names[side]
+        if text not in names:
+            names[text] = f"{KEY}{ALIASES[side]}{len(names)}"
+            self.schemas[side] = self.schemas[side].append(
+                pa.field(names[text], _arrow_type(self._kind(side, text), side))
+            )
+        return names[text]
+
+    def _spark_text(self, text: str) -> str:
+        """Return an expression with its columns resolved, as Spark reads it."""
+        return spark_text(
+            qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+        )
+
+    def _kind(self, side: Side, text: str) -> DataType:
+        """Ask Spark for the type of an expression."""
+        [field] = self.frames[side].select(F.expr(self._spark_text(text)).alias("key")).schema
+        return field.dataType
+
+    def _as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
+        """Let Spark convert where the session's time zone decides: dates, times and text."""
+        types = {side: _arrow_type(kind, side) for side, kind in kinds.items()}
+        common = common_type(types["left"], types["right"])
+        name = _CAST_BY_ZONE.get(str(common).split("[")[0]) if common is not None else None
+        if common is None or types["left"] == types["right"] or name is None:
+            return texts
+        if pa.types.is_timestamp(common) and common.tz is None:
+            name = "timestamp_ntz"
+        return {
+            side: text if types[side] == common else f"CAST({text} AS {name})"
+            for side, text in texts.items()
+        }
+
+
+def _arrow_type(kind: DataType, side: Side) -> pa.DataType:
+    """Return a type as Python sees it."""
+    return arrow_schema(StructType([StructField("key", kind)]), side).field("key").type
+
+
+def _is_part_of_a_day(bound: Bound) -> bool:
+    return bound.form != "difference" and abs(_duration(bound)) < timedelta(days=1)
+
+
+def _duration(bound: Bound) -> timedelta:
+    """Return the shift of a time; none at all is the number zero."""
+    return bound.value if isinstance(bound.value, timedelta) else timedelta(0)
+
+
+def _widen(part: Band) -> Band:
+    """Return one interval that holds all the part's, whatever the offsets are."""
+    lower, upper = part.intervals[0].lower, part.intervals[-1].upper
+    return replace(part, intervals=(Interval(_moved(lower, -_OFFSETS), _moved(upper, _OFFSETS)),))
+
+
+def _moved(bound: Bound | None, by: timedelta) -> Bound | None:
+    return None if bound is None else replace(bound, value=_duration(bound) + by)
+
+
+def spark_text(tree: exp.Expression) -> str:
+    """Return an expression as Spark SQL, with names quoted where they have to be."""
+    tree = tree.copy()
+    for name in tree.find_all(exp.Identifier):
+        if not _PLAIN_NAME.fullmatch(name.name) or name.name.upper() in _KEYWORDS:
+            name.set("quoted", True)
+    text: str = tree.sql("spark")
+    return text
