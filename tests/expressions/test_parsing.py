@@ -44,6 +44,14 @@ def test_an_exact_name_wins_over_one_that_differs_in_case() -> None:
     assert written("l.A + l.a", schema) == "l.A + l.a"
 
 
+@pytest.mark.parametrize("name", ["select", "a.b", "case", "order", "x y", "Größe", "date"])
+def test_a_name_is_written_so_that_it_reads_back(name: str) -> None:
+    schema = pa.schema({name: pa.int64()})
+    tree = qualify(parse_expression(f"l.`{name}` + 1"), schema, schema)
+    again = parse_expression(tree.sql("spark"))
+    assert columns(qualify(again, schema, schema)) == [("l", name)]
+
+
 def test_names_that_differ_in_case_only_are_ambiguous() -> None:
     schema = pa.schema([("ab", pa.int32()), ("AB", pa.int32())])
     with pytest.raises(SchemaError, match=r"l\.Ab is ambiguous.*'ab', 'AB'; rename one"):

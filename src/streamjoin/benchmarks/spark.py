@@ -36,7 +36,7 @@ def run(report: Report, quick: bool) -> None:
         folder = Path(name)
         with session(folder / "spark.log") as spark:
             bench = Workbench(report, spark, folder)
-            spark_streams.band_join(bench, batch, window, rounds)
+            spark_streams.band_join(bench, batch, window, rounds + (not quick))
             if quick:
                 spark_streams.fixed_cost(bench, SMALL, window, 4, rounds)
             else:

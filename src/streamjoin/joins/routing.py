@@ -17,9 +17,10 @@ The three routings of a join differ in their keys alone:
 A stream may bring keys that none before were like: sequence numbers, or prices that move on. So the
 cells below the least key that was seen and above the greatest one belong to all cores too.
 
-When the load gets uneven, or many keys are new, a new *epoch* begins with other splitters, found by PanJoin's adjustment.
-Rows are stored under the newest epoch, and probe under every epoch that still has rows, so that no
-stored row ever moves. An epoch ends when the watermark has passed the last row stored under it.
+When the load gets uneven, or many keys are new, a new *epoch* begins with other splitters, found by
+PanJoin's adjustment. Rows are stored under the newest epoch, and probe under every epoch that still
+has rows, so that no stored row ever moves. An epoch ends when the watermark has passed the last row
+stored under it.
 
 Everything here depends on its arguments alone: cores that see the same histograms make the same
 tables, and need not talk to each other.
@@ -218,13 +219,12 @@ def collect_marked(flags: Flags, owners: Cores) -> tuple[RowIds, Keys]:
 
 
 @kernel
-def holds(splitters: Keys, cell: int, key: int) -> bool:
+def holds(splitters: Keys, cell: np.int64, key: np.int64) -> bool:
     """Whether a cell, if there is one of that number, holds a key."""
     if cell > splitters.size:
         return False
-    return (cell == 0 or splitters[cell - 1] <= key) and (
-        cell == splitters.size or key < splitters[cell]
-    )
+    above = cell == 0 or splitters[cell - 1] <= key
+    return bool(above and (cell == splitters.size or key < splitters[cell]))
 
 
 @kernel

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from streamjoin.joins.plan import SIDES
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.spark.planning import ALIASES, backticks
+from streamjoin.spark.computed_keys import ALIASES
+from streamjoin.spark.planning import backticks
 from streamjoin.windows import CountWindow
 
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"

@@ -1,8 +1,8 @@
 """Engines that stay in a worker process between micro-batches.
 
 Spark reuses Python workers, but any of them may get any core, and a task may fail after its engine
-took in its rows. So an engine is kept together with its last batch and the ids of the segments whose
-rows it holds, and whoever wants to go on with it compares these with the state:
+took in its rows. So an engine is kept together with its last batch and the ids of the segments that
+it holds, and whoever wants to go on with it compares these with the state:
 
 * an engine that is a batch ahead has dropped rows that are still needed: it is thrown away;
 * segments that the engine lacks, because the core's last batch ran in another worker, are added;
@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 30  # in one worker process, beside the engine used last
 
 @dataclass
 class Kept:
-    """An engine, the segments that it holds, each with its greatest time or ordinal, and its batch."""
+    """An engine, the segments it holds, each with its greatest time or ordinal, and its batch."""
 
     engine: Engine
     segments: dict[str, tuple[Side, int]] = field(default_factory=dict)

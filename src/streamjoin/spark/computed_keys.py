@@ -84,19 +84,15 @@ class ComputedKeys:
 
     def compute_times(self, time: tuple[str, str]) -> tuple[str, str]:
         """Return time columns that compare without regard to the zone."""
-        if any(name not in self.schemas[side].names for side, name in zip(ALIASES, time)):
-            return time  # the plan says so
-        texts: dict[Side, str] = {
-            side: quoted(alias, name)
-            for (side, alias), name in zip(ALIASES.items(), time, strict=True)
-        }
+        names: dict[Side, str] = dict(zip(ALIASES, time, strict=True))
+        if any(name not in self.schemas[side].names for side, name in names.items()):
+            return time  # the plan will say so
+        texts = {side: quoted(ALIASES[side], name) for side, name in names.items()}
         kinds = {side: self._kind(side, text) for side, text in texts.items()}
-        converted = self._as_one_type(texts, kinds)
-        names = [
-            name if converted[side] == texts[side] else self._computed(side, converted[side])
-            for side, name in zip(ALIASES, time, strict=True)
-        ]
-        return names[0], names[1]
+        for side, text in self._as_one_type(texts, kinds).items():
+            if text != texts[side]:
+                names[side] = self._computed(side, text)
+        return names["left"], names["right"]
 
     def frame(self, side: Side) -> DataFrame:
         """Return the DataFrame with its computed keys."""

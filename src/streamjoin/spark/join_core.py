@@ -12,8 +12,8 @@ again only if its segments are those of the state.
 
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
 sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
-batch before had rows, and then the core was there. A core without any state has nothing to remember,
-and goes by its own batch.
+batch before had rows, and then the core was there. A core without any state remembers nothing, and
+goes by its own batch.
 """
 
 from collections.abc import Iterable, Iterator

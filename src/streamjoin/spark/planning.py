@@ -11,12 +11,10 @@ it knows; Python sees columns only::
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from sqlglot import exp
 
 from streamjoin.advisor import advise
 from streamjoin.batches import check_unique

@@ -26,7 +26,7 @@ def configure(spark: SparkSession, cores: int | None = None) -> dict[str, str]:
     * the RocksDB state store, the only one that `transformWithState` works with;
     * its changelog: a batch then uploads what it wrote, not whole files;
     * no bound on the bytes of an Arrow batch, which Spark would work out anew for every row: that
-      takes a third of the time of reading. ``spark.sql.execution.arrow.maxRecordsPerBatch`` remains.
+      takes a third of the time of reading. The bound on its rows remains.
 
     Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
     """

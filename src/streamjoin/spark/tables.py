@@ -132,9 +132,7 @@ class TablePacker:
             shares = table.stored(table.owners(table.cells(keys)))
         else:
             nobody = np.full(len(batch), -1, np.int32)
-            shares = table.probing(
-                self.spec.route_ranges(batch, keys), table.cells(keys), nobody
-            )
+            shares = table.probing(self.spec.route_ranges(batch, keys), table.cells(keys), nobody)
         for core, rows in enumerate(split(batch, shares)):
             if rows.num_rows:
                 yield core, frames.pack(rows)
