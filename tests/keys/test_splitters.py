@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjoin.kernels import MAX_KEY, MIN_KEY
-from streamjoin.keys.splitters import Histogram, adjust, from_sample, weights
+from streamjoin.keys.splitters import Histogram, adjust, from_sample, locate, weights
 
 ENDS = [MIN_KEY, MIN_KEY + 1, -1, 0, 1, MAX_KEY - 1, MAX_KEY]
 KEYS = st.one_of(st.integers(-3, 3), st.sampled_from(ENDS), st.integers(MIN_KEY, MAX_KEY))
@@ -98,3 +98,8 @@ def test_a_few_rounds_balance_any_skew(name, first):
         splitters = adjust(Histogram.of(keys, splitters), cells)
         fullest.append(Histogram.of(keys, splitters).counts.max() * cells / keys.size)
     assert fullest[-1] <= 2, fullest
+
+
+@given(keys=key_lists, splitters=splitter_lists)
+def test_a_key_lies_in_the_cell_that_begins_at_or_before_it(keys, splitters):
+    assert np.array_equal(locate(keys, splitters), np.searchsorted(splitters, keys, side="right"))

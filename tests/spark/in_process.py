@@ -306,7 +306,8 @@ def join_tables(
     sent.sort(key=lambda row: (row["core"], row["role"], row["part"], row["number"]))
     pieces = cut(dice, pa.Table.from_pylist(sent, frames.SCHEMA), 3)
     batches = (batch for piece in pieces for batch in piece.to_batches())
-    joined = list(TableCores(spec, layout.stored)(batches))
+    names = spec.result_schema.names
+    joined = [rows.rename_columns(names) for rows in TableCores(spec, layout.stored)(batches)]
     return pa.Table.from_batches(joined, schema=spec.result_schema)
 
 

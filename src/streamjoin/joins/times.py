@@ -49,11 +49,13 @@ def check_watermark(watermark: Any) -> date | int:
 def to_key(watermark: Any, kind: pa.DataType) -> int:
     """Return a watermark as a key of the time columns' type."""
     time = check_watermark(watermark)
-    if pa.types.is_integer(kind) and not isinstance(time, int):
-        raise WindowError(
-            f"the watermark {watermark!r} does not fit the time columns, which are integers; "
-            "give an integer (milliseconds)"
-        )
+    if pa.types.is_integer(kind):
+        if not isinstance(time, int):
+            raise WindowError(
+                f"the watermark {watermark!r} does not fit the time columns, which are integers; "
+                "give an integer (milliseconds)"
+            )
+        return time
     try:
         if isinstance(time, int):
             return int(np.int64(ceil(Fraction(time, 1000) * _per_second(kind))))

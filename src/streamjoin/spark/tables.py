@@ -40,7 +40,8 @@ from streamjoin.spark.schemas import conform, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import together
 
-SAMPLE = 20_000  # rows of a side
+SAMPLE, ENOUGH = 20_000, 4_000  # rows of a side: wanted, and enough
+FIRST = 0.02  # of a table: what a sample is drawn from first
 CORE_ROWS = 500_000  # stored rows that a core is given
 FEW_ROWS = 20_000  # below this, one core is enough
 LEAST_CORES, MOST_CORES = 4, 512
@@ -59,7 +60,7 @@ def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
     """Draw rows from all of a table, and estimate how many there are.
 
     The rows with the k smallest of n uniform numbers are a fair sample, and the largest of these
-    numbers is about k / n.
+    numbers is about k / n. In a large table those are small numbers: only they are sorted.
     """
     names = spec.plan().key_columns(side) or spec.schemas[side].names[:1]
     plain = plain_names(len(names))
@@ -67,9 +68,12 @@ def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
         *(F.col(backticks(name)).alias(other) for name, other in zip(names, plain, strict=True)),
         F.rand(seed=SIDES.index(side)).alias(DRAW),
     )
-    drawn = numbered.orderBy(DRAW).limit(SAMPLE).toArrow()
-    rows: float = drawn.num_rows
-    if rows == SAMPLE:
+    for part in (FIRST, 1.0):
+        drawn = numbered.where(F.col(DRAW) < part).orderBy(DRAW).limit(SAMPLE).toArrow()
+        if drawn.num_rows >= ENOUGH:
+            break
+    rows = drawn.num_rows / part
+    if drawn.num_rows == SAMPLE:
         rows = SAMPLE / max(drawn[DRAW].to_numpy().max(), 1e-12)
     schema = pa.schema([spec.schemas[side].field(name) for name in names])
     batches = drawn.select(plain).to_batches()
