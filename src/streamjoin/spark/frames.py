@@ -31,8 +31,10 @@ class Role(IntEnum):
     PICK = 2  # every core gets these rows, and picks its own
 
 
-def pack(batch: pa.RecordBatch, facts: dict[str, Any] | None = None, codec: str = "lz4") -> bytes:
-    """Write rows, and facts about them, as a frame."""
+def pack(
+    batch: pa.RecordBatch, facts: dict[str, Any] | None = None, codec: str | None = None
+) -> bytes:
+    """Write rows, and facts about them, as a frame; Spark compresses what it shuffles itself."""
     if facts is not None:
         batch = batch.replace_schema_metadata({KEY: json.dumps(facts)})
     sink = pa.BufferOutputStream()

@@ -185,7 +185,7 @@ class SparkStore:
 
 def add(store: Store, manifest: Manifest, side: Side, batch: pa.RecordBatch, last: int) -> None:
     """Write rows as a new segment."""
-    data = frames.pack(batch)
+    data = frames.pack(batch, codec="lz4")
     segment = Segment(uuid4().hex, side, batch.num_rows, len(data), last)
     store.write(segment.id, data)
     manifest.segments.append(segment)

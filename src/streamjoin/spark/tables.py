@@ -42,7 +42,7 @@ from streamjoin.spark.streams import together
 
 SAMPLE, ENOUGH = 20_000, 4_000  # rows of a side: wanted, and enough
 FIRST = 0.02  # of a table: what a sample is drawn from first
-CORE_ROWS = 500_000  # stored rows that a core is given
+CORE_ROWS = 1_000_000  # stored rows that a core is given
 FEW_ROWS = 20_000  # below this, one core is enough
 LEAST_CORES, MOST_CORES = 4, 512
 DRAW = "__streamjoin_draw"
