@@ -5,7 +5,6 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 2; a traceback means a bug of ours. Progress goes to stderr, results to stdout.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from streamjoin.errors import StreamJoinError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from streamjoin.windows import Window
 
 app = typer.Typer(
@@ -32,7 +28,6 @@ app = typer.Typer(
     "[green]streamjoin explain 'abs(l.x - r.x) <= 5'[/green].",
 )
 
-SHOWN_ROWS = 10
 SPARK_PACKAGES = ("pyspark", "pandas", "google")  # google is protobuf
 
 WindowOption = Annotated[
@@ -163,7 +158,19 @@ def join(
     [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"[/green]
     """
     with _friendly_errors():
-        _join(left, right, on, _window(window), _time_columns(time), algorithm, threads, out)
+        from streamjoin.join_files import join_files
+
+        told = join_files(
+            (left, right),
+            out,
+            progress=Console(stderr=True),
+            on=on,
+            window=_window(window),
+            time=_time_columns(time),
+            algorithm=algorithm,
+            threads=threads,
+        )
+        typer.echo(told)
 
 
 @app.command()
@@ -226,52 +233,6 @@ def bench(
             typer.echo(f"written to {json}")
 
 
-def _join(
-    left: Path,
-    right: Path,
-    on: str,
-    window: "Window | None",
-    time_columns: tuple[str, str] | None,
-    algorithm: str,
-    threads: int | None,
-    out: Path | None,
-) -> None:
-    from streamjoin.files import check_folder, format_of, read_table, write_table
-
-    if out is not None:  # before the work, not after it
-        format_of(out)
-        check_folder(out)
-    for path in (left, right):
-        format_of(path)
-    progress = Console(stderr=True)
-    with progress.status("loading ..."):
-        import streamjoin as sj
-    with progress.status(f"reading {escape(left.name)} and {escape(right.name)} ..."):
-        left_table, right_table = read_table(left), read_table(right)
-    rows = left_table.num_rows + right_table.num_rows
-    start = time.perf_counter()
-    with progress.status(f"joining {rows:,} rows ..."):
-        matches = sj.join_tables(
-            left_table,
-            right_table,
-            on=on,
-            window=window,
-            time=time_columns,
-            algorithm=algorithm,
-            threads=threads,
-        )
-    seconds = time.perf_counter() - start
-    if out is None:
-        Console().print(_first_rows(matches))
-    else:
-        with progress.status(f"writing {escape(out.name)} ..."):
-            write_table(matches, out)
-    typer.echo(
-        f"{left_table.num_rows:,} x {right_table.num_rows:,} rows, "
-        f"{matches.num_rows:,} matches, {seconds:.2f} s{f', written to {out}' if out else ''}"
-    )
-
-
 @contextmanager
 def _friendly_errors() -> Iterator[None]:
     try:
@@ -305,12 +266,3 @@ def _time_columns(text: str | None) -> tuple[str, str] | None:
         return None
     left, _, right = (part.strip() for part in text.partition(","))
     return left, right or left
-
-
-def _first_rows(table: "pa.Table") -> Table:
-    shown = Table(*(escape(name) for name in table.column_names))
-    for row in table.slice(0, SHOWN_ROWS).to_pylist():
-        shown.add_row(*(escape(str(value)) for value in row.values()))
-    if table.num_rows > SHOWN_ROWS:
-        shown.caption = f"the first {SHOWN_ROWS} of {table.num_rows:,} rows"
-    return shown

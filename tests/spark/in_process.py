@@ -24,10 +24,11 @@ from streamjoin.joins.prepared import prepare
 from streamjoin.spark import cache, frames, packing
 from streamjoin.spark.api import make_spec
 from streamjoin.spark.hints import Moment
-from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.spark.receiving import Arrived
 from streamjoin.spark.session import labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import Manifest

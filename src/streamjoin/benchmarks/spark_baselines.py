@@ -24,8 +24,9 @@ from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.keys.operands import Side
 from streamjoin.spark import hints
 from streamjoin.spark.api import stream_spec
-from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.planning import prepare_inputs
+from streamjoin.spark.receiving import Arrived, receive
 from streamjoin.spark.schemas import joined_struct
 from streamjoin.spark.state import Segment
 from streamjoin.spark.streams import JoinProcessor, join_streams
@@ -86,12 +87,11 @@ class DiscardingCore(JoinCore):
 
     def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
         """Drop the rows of one micro-batch, and pass the routing on to the next."""
-        came = list(arrived)
+        arrived = list(arrived)
         if self.spec.adapts:
             table = hints.find(self.moment, self.spec.name)
             if table is None:  # the first batch: rows came to all cores, and these make the table
-                self._receive(sorted(came))
-                table = self.manifest.table
+                table = receive(self.spec, self.number, None, arrived).table
             if table is not None:
                 hints.publish(self.moment, self.spec.name, table)
         return iter(())

@@ -4,7 +4,6 @@ On a terminal the figures are redrawn in place; elsewhere (a log, a pipe) each j
 every two seconds.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -87,21 +86,6 @@ def showing(console: Console, board: Board) -> Iterator[Callable[[], None]]:
 
     yield show
     print_lines()
-
-
-@contextmanager
-def patience(console: Console, text: str, after: float = 2.0) -> Iterator[None]:
-    """Say what is going on, but only if it lasts longer than some seconds."""
-    status = console.status(f"{text} ...")
-    show = status.start if console.is_terminal else lambda: console.print(f"{text} ...")
-    timer = threading.Timer(after, show)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
 
 
 def show_scenarios(console: Console, scenarios: Iterable[Scenario]) -> None:

@@ -25,7 +25,6 @@ from rich.console import Console
 import streamjoin as sj
 from streamjoin.demo.display import (
     Board,
-    patience,
     percentiles,
     show_samples,
     show_scenarios,
@@ -34,6 +33,7 @@ from streamjoin.demo.display import (
 )
 from streamjoin.demo.prices import PRICES, SYMBOLS
 from streamjoin.demo.scenario import Pace
+from streamjoin.patience import patience
 
 SECONDS = 6.0
 DELAY = "1 second"

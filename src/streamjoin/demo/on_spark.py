@@ -24,7 +24,6 @@ from streamjoin.demo.check import Comparison, committed_files, compare
 from streamjoin.demo.data_centres import DATA_CENTRES
 from streamjoin.demo.display import (
     Board,
-    patience,
     show_samples,
     show_scenarios,
     show_verdict,
@@ -35,6 +34,7 @@ from streamjoin.demo.prices import PRICES
 from streamjoin.demo.quiet_spark import check_packages, start_spark
 from streamjoin.demo.scenario import Pace
 from streamjoin.errors import StreamJoinError
+from streamjoin.patience import patience
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

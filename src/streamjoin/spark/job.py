@@ -32,6 +32,7 @@ import streamjoin.spark as sjs
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.reading import load_job as load_job
+from streamjoin.patience import patience
 from streamjoin.windows import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
@@ -95,7 +96,7 @@ def run_job(
     with _session(job, spark, console) as session:
         left, right = _read_both(session, job)
         start = time.perf_counter()
-        with _blaming(job, "join"), _patient_status(console, "planning ..."):
+        with _blaming(job, "join"), patience(console, "planning"):
             matches = sjs.join(left, right, **vars(job.join))
         with _blaming(job, "sink"):
             matches = matches.selectExpr(*job.sink.select or "*")
@@ -174,27 +175,13 @@ def _write_table(matches: DataFrame, sink: Sink, console: Console, start: float)
     writer = matches.write.mode(sink.mode or "error").options(**sink.options)
     if sink.format:
         writer = writer.format(sink.format)
-    with _patient_status(console, "joining ..."):
+    with patience(console, "joining"):
         if sink.table:
             writer.saveAsTable(sink.table)
         else:
             writer.save(sink.path)
     rows = None if sink.mode == "ignore" else counted.get["rows"]
     return JobResult(matches=rows, seconds=time.perf_counter() - start)
-
-
-@contextmanager
-def _patient_status(console: Console, text: str) -> Iterator[None]:
-    """Show a spinner if this takes longer than a moment."""
-    status = console.status(text)
-    timer = threading.Timer(SHOW_SECONDS, status.start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
 
 
 def _start(matches: DataFrame, sink: Sink) -> StreamingQuery:

@@ -17,61 +17,27 @@ goes by its own batch.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import in_one_piece
-from streamjoin.errors import StreamJoinError
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
-from streamjoin.joins.routing import RoutingTable
 from streamjoin.joins.times import time_type, to_key
 from streamjoin.kernels import Flags
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
-from streamjoin.spark import cache, frames, hints, state
+from streamjoin.spark import cache, hints, state
 from streamjoin.spark.cache import Kept
-from streamjoin.spark.frames import Role
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.metrics import Metrics
-from streamjoin.spark.packing import learn
+from streamjoin.spark.receiving import Arrived, receive
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import ORDINAL, Manifest, Segment, Store
 
-SAMPLE = 1 << 16  # keys that the first routing table is made from
 DECAY = 2  # the histogram of routing keys halves with every batch
-
-
-class Arrived(NamedTuple):
-    """A frame as it came; the order of these is the same on every core and in every retry."""
-
-    side: int
-    part: int
-    number: int
-    role: int
-    frame: bytes
-
-
-@dataclass
-class Coming:
-    """One side's rows in this batch: those to store first, then those that only probe."""
-
-    stored: list[pa.RecordBatch] = field(default_factory=list)
-    probing: list[pa.RecordBatch] = field(default_factory=list)
-
-    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return all rows as one batch."""
-        return in_one_piece([*self.stored, *self.probing], schema)
-
-    @property
-    def count(self) -> int:
-        """How many rows are to be stored."""
-        return sum(batch.num_rows for batch in self.stored)
 
 
 class JoinCore:
@@ -131,7 +97,11 @@ class JoinCore:
     def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one micro-batch, then write what has changed."""
         with self.metrics.phase("unpack"):
-            coming, histogram, newest = self._receive(sorted(arrived))
+            received = receive(self.spec, self.number, self.manifest.table, arrived)
+        coming = received.sides
+        if self.number == 0:  # one core counts for all
+            self.metrics.add_rows(coming)
+        self.manifest.table = received.table
         self.kept = self._take()
         engine, late_before = self.kept.engine, self.late_before
         if late_before is not None:
@@ -157,7 +127,7 @@ class JoinCore:
         if self.watermark is not None:
             engine.advance(self.watermark)
         with self.metrics.phase("state"):
-            self._write(histogram, newest)
+            self._write(received.histogram, received.newest)
 
     def join(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
@@ -171,67 +141,6 @@ class JoinCore:
         if self.kept is not None and self.watermark is not None:
             self.kept.engine.advance(self.watermark)
         self._write(None, None)
-
-    def _receive(
-        self, arrived: list[Arrived]
-    ) -> tuple[dict[Side, Coming], Histogram | None, int | None]:
-        """Unpack the frames, and pick this core's rows from those that went to all."""
-        coming: dict[Side, Coming] = {side: Coming() for side in SIDES}
-        common: list[tuple[Side, pa.RecordBatch]] = []
-        facts = []
-        for each in arrived:
-            side = SIDES[each.side]
-            batch, told = frames.unpack(each.frame)
-            if each.role == Role.PICK:
-                common.append((side, batch))
-            elif each.role == Role.STORE:
-                coming[side].stored.append(batch)
-            else:
-                coming[side].probing.append(batch)
-            if told:
-                facts.append(told)
-            if self.number == 0:
-                self.metrics.add_rows(side, told)
-        if self.spec.counted:
-            for side, batch in common:
-                coming[side].stored.append(batch)
-            return coming, None, None
-        prepared = [(side, prepare(self.plan, side, batch)) for side, batch in common]
-        table = self._table(facts, [batch for _, batch in prepared])
-        for side, batch in prepared:
-            keys = self.spec.route_keys(batch)
-            cells = table.cells(keys)
-            facts.append(learn(self.spec, batch, table, keys, cells))
-            owners = table.owners(cells)
-            ranges = self.spec.route_ranges(batch, keys)
-            others = table.probing(ranges, cells, owners).of(self.number)
-            mine = table.stored(owners).of(self.number)
-            coming[side].stored.append(batch.rows.take(pa.array(mine)))
-            coming[side].probing.append(batch.rows.take(pa.array(others)))
-        histograms = [
-            state.histogram_of(told["histogram"]) for told in facts if "histogram" in told
-        ]
-        newest = max((told["newest"] for told in facts if "newest" in told), default=None)
-        return coming, sum(histograms[1:], histograms[0]) if histograms else None, newest
-
-    def _table(self, facts: list[dict[str, Any]], batches: list[Prepared]) -> RoutingTable:
-        """Return the routing table of this batch, the same on every core."""
-        used = [told["table"] for told in facts if "table" in told]
-        table = self.manifest.table or self.spec.first_table()
-        if table is None and used:
-            table = RoutingTable.from_json(used[0])
-        if table is None:
-            keys = [self.spec.route_keys(batch) for batch in batches]
-            every = np.concatenate(keys) if keys else np.empty(0, np.int64)
-            sample = every[:: every.size // SAMPLE + 1]
-            table = RoutingTable.from_sample(sample, self.spec.cores, more_comes=True)
-        if any(each != table.to_json() for each in used):
-            raise StreamJoinError(
-                "rows were routed by another table than the one in the state; this should not "
-                "happen: restart the query, which begins with a fresh routing, and report it"
-            )
-        self.manifest.table = table
-        return table
 
     def _take_kept(self) -> Kept | None:
         """Return the engine that this worker has, unless it is ahead: a task failed after it."""

@@ -23,6 +23,7 @@ from streamjoin.keys.operands import Side
 
 if TYPE_CHECKING:
     from streamjoin.joins.engine import Engine
+    from streamjoin.spark.receiving import Coming
     from streamjoin.spark.state import Manifest
 
 COLUMN = "__streamjoin_metrics"
@@ -74,11 +75,11 @@ class Metrics:
             setattr(self, f"{name}_ms", 1e3 * (after[name] - before[name]))
         self.matches = engine.counters.matches - matches
 
-    def add_rows(self, side: Side, told: dict[str, Any]) -> None:
-        """Count rows of the input; one core does it for all."""
-        name = f"rows_{side}"
-        setattr(self, name, getattr(self, name) + told.get("rows", 0))
-        self.null_times += told.get("null_times", 0)
+    def add_rows(self, sides: "dict[Side, Coming]") -> None:
+        """Count the rows of the input."""
+        for side, coming in sides.items():
+            setattr(self, f"rows_{side}", coming.seen)
+            self.null_times += coming.null_times
 
     def describe(self, manifest: "Manifest", engine: "Engine | None") -> None:
         """Count what is held after the batch."""

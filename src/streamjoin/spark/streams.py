@@ -22,10 +22,11 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from streamjoin.batches import in_one_piece
 from streamjoin.spark import frames, metrics
 from streamjoin.spark.hints import Moment
-from streamjoin.spark.join_core import Arrived, JoinCore
+from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.metrics import COLUMN
 from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.planning import Inputs
+from streamjoin.spark.receiving import Arrived
 from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import SparkStore

@@ -1,0 +1,146 @@
+"""Receiving: from the frames of a micro-batch to the rows of one core.
+
+Frames that are addressed to the core hold just its rows. Of those that go to all cores it picks its
+own, by a table that every core works out alone, from the same frames in the same order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.batches import in_one_piece
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.routing import RoutingTable
+from streamjoin.keys.operands import Side
+from streamjoin.keys.splitters import Histogram
+from streamjoin.spark import frames, state
+from streamjoin.spark.frames import Role
+from streamjoin.spark.packing import learn
+from streamjoin.spark.spec import JoinSpec
+
+SAMPLE = 1 << 16  # keys that the first routing table is made from
+
+
+class Arrived(NamedTuple):
+    """A frame as it came; the order of these is the same on every core and in every retry."""
+
+    side: int
+    part: int
+    number: int
+    role: int
+    frame: bytes
+
+
+@dataclass
+class Coming:
+    """One side's rows in this batch: those to store first, then those that only probe."""
+
+    stored: list[pa.RecordBatch] = field(default_factory=list)
+    probing: list[pa.RecordBatch] = field(default_factory=list)
+    seen: int = 0  # rows of this side that all cores together got
+    null_times: int = 0  # ... of which so many have no time
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
+        """Return all rows as one batch."""
+        return in_one_piece([*self.stored, *self.probing], schema)
+
+    @property
+    def count(self) -> int:
+        """How many rows are to be stored."""
+        return sum(batch.num_rows for batch in self.stored)
+
+
+@dataclass
+class Received:
+    """What came in a micro-batch."""
+
+    sides: dict[Side, Coming] = field(default_factory=lambda: {side: Coming() for side in SIDES})
+    facts: list[dict[str, Any]] = field(default_factory=list)  # about rows that went to any core
+    table: RoutingTable | None = None  # by which they were routed
+
+    @property
+    def histogram(self) -> Histogram | None:
+        """The routing keys of all cores' rows."""
+        every = [
+            state.histogram_of(told["histogram"]) for told in self.facts if "histogram" in told
+        ]
+        return sum(every[1:], every[0]) if every else None
+
+    @property
+    def newest(self) -> int | None:
+        """The latest time of a row."""
+        return max((told["newest"] for told in self.facts if "newest" in told), default=None)
+
+
+def receive(
+    spec: JoinSpec, number: int, table: RoutingTable | None, arrived: Iterable[Arrived]
+) -> Received:
+    """Unpack the frames, and pick the rows of core ``number`` from those that went to all.
+
+    ``table`` is the one that the state holds, if it does.
+    """
+    received = Received()
+    common: list[tuple[Side, pa.RecordBatch]] = []
+    for each in sorted(arrived):
+        side = SIDES[each.side]
+        coming = received.sides[side]
+        batch, told = frames.unpack(each.frame)
+        if told:
+            received.facts.append(told)
+            coming.seen += told["rows"]
+            coming.null_times += told.get("null_times", 0)
+        if each.role == Role.STORE or spec.counted:
+            coming.stored.append(batch)
+        elif each.role == Role.PICK:
+            common.append((side, batch))
+        else:
+            coming.probing.append(batch)
+    if not spec.counted:
+        prepared = [(side, prepare(spec.plan(), side, batch)) for side, batch in common]
+        received.table = agree(spec, table, received.facts, [batch for _, batch in prepared])
+        for side, rows in prepared:
+            pick(spec, number, received, side, rows)
+    return received
+
+
+def agree(
+    spec: JoinSpec,
+    table: RoutingTable | None,
+    facts: list[dict[str, Any]],
+    batches: list[Prepared],
+) -> RoutingTable:
+    """Return the routing table of this batch, the same on every core."""
+    used = [told["table"] for told in facts if "table" in told]
+    table = table or spec.first_table()
+    if table is None and used:
+        table = RoutingTable.from_json(used[0])
+    if table is None:
+        keys = [spec.route_keys(batch) for batch in batches]
+        every = np.concatenate(keys) if keys else np.empty(0, np.int64)
+        sample = every[:: every.size // SAMPLE + 1]
+        table = RoutingTable.from_sample(sample, spec.cores, more_comes=True)
+    if any(each != table.to_json() for each in used):
+        raise StreamJoinError(
+            "rows were routed by another table than the one in the state; this should not "
+            "happen: restart the query, which begins with a fresh routing, and report it"
+        )
+    return table
+
+
+def pick(spec: JoinSpec, number: int, received: Received, side: Side, rows: Prepared) -> None:
+    """Take a core's rows from those that went to all."""
+    table, coming = received.table, received.sides[side]
+    assert table is not None
+    keys = spec.route_keys(rows)
+    cells = table.cells(keys)
+    received.facts.append(learn(spec, rows, table, keys, cells))
+    owners = table.owners(cells)
+    others = table.probing(spec.route_ranges(rows, keys), cells, owners).of(number)
+    mine = table.stored(owners).of(number)
+    coming.stored.append(rows.rows.take(pa.array(mine)))
+    coming.probing.append(rows.rows.take(pa.array(others)))
