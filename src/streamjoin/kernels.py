@@ -5,7 +5,7 @@ so a thread pool runs kernels truly in parallel, and its compiled form is cached
 the first run on a machine pays for compiling. Nothing is compiled at import.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -23,6 +23,12 @@ MAX_KEY = np.iinfo(np.int64).max
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def copy_into(old: Sequence[NDArray[Any]], new: Sequence[NDArray[Any]]) -> None:
+    """Copy arrays to the beginning of larger ones."""
+    for source, target in zip(old, new, strict=True):
+        target[: len(source)] = source
 
 
 def kernel(function: Callable[P, T]) -> Callable[P, T]:

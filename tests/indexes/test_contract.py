@@ -9,16 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from streamjoin.indexes.b_tree import BTree
 from streamjoin.indexes.bi_sort import BISort
 from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.rap_table import RaPTable
+from streamjoin.indexes.registry import INDEXES
 from streamjoin.indexes.scan import Scan
-from streamjoin.joins.engine import INDEXES
+from streamjoin.indexes.wib_tree import WiBTree
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 
 MAKERS = dict(INDEXES) | {
     "bi_sort, buffer of 1": lambda capacity=1: BISort(capacity, buffer_capacity=1),
     "bi_sort, buffer of 5": lambda capacity=1: BISort(capacity, buffer_capacity=5),
     "bi_sort, buffer of 64": lambda capacity=1: BISort(capacity, buffer_capacity=64),
+    "rap_table, 3 partitions": lambda capacity=1: RaPTable(capacity, 3, np.array([-1, 1])),
+    "rap_table, equal splitters": lambda capacity=1: RaPTable(capacity, 9, np.zeros(8, int)),
+    "wib_tree, leaves of 4": lambda capacity=1: WiBTree(capacity, width=4),
+    "b_tree, leaves of 4": lambda capacity=1: BTree(capacity, width=4),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 every_index = pytest.mark.parametrize("kind", INDEXES.values(), ids=INDEXES.keys())
@@ -70,7 +77,7 @@ def expected(stored, ranges):
 
 
 @every_maker
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(batches=BATCHES, ranges=RANGES)
 def test_finds_each_tuple_in_range_exactly_once(make, batches, ranges):
     index = make()
@@ -79,7 +86,7 @@ def test_finds_each_tuple_in_range_exactly_once(make, batches, ranges):
 
 
 @every_maker
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(KEYS, max_size=80), st.lists(st.integers(0, 80), max_size=5), RANGES)
 def test_any_cut_into_inserts_gives_the_same_matches(make, keys, cuts, ranges):
     keys, edges = sorted(keys), sorted([0, *cuts, 80])
@@ -97,7 +104,7 @@ def test_any_cut_into_inserts_gives_the_same_matches(make, keys, cuts, ranges):
 
 
 @every_maker
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batches=BATCHES, ranges=RANGES)
 def test_probing_is_pure(make, batches, ranges):
     index = make()
@@ -114,7 +121,7 @@ def test_probing_is_pure(make, batches, ranges):
 
 
 @every_maker
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batches=BATCHES, ranges=RANGES, more=st.lists(KEYS, max_size=20))
 def test_a_snapshot_gives_an_equal_index_that_goes_on(make, batches, ranges, more):
     index = make()
@@ -136,7 +143,7 @@ def test_a_snapshot_gives_an_equal_index_that_goes_on(make, batches, ranges, mor
 
 
 @every_maker
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(batches=BATCHES, ranges=RANGES)
 def test_sealing_changes_no_match(make, batches, ranges):
     index = make()
@@ -149,7 +156,7 @@ def test_sealing_changes_no_match(make, batches, ranges):
 
 
 @every_index
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(keys=st.lists(KEYS, max_size=300), ranges=RANGES)
 def test_loading_sorted_keys_equals_inserting_them(kind, keys, ranges):
     ordered, rows = np.sort(np.array(keys, np.int64)), np.arange(len(keys), dtype=np.int32)
@@ -227,7 +234,8 @@ def test_bytes_follow_the_tuples(kind):
     index.insert(np.arange(size), np.arange(size, dtype=np.int32))
     assert index.nbytes >= 12 * size
     index.seal()
-    assert 12 * size <= index.nbytes <= 1.2 * 12 * size + 4096
+    room = 1.2 if kind in (BISort, Scan) else 2.5  # entries and leaves are not full
+    assert 12 * size <= index.nbytes <= room * 12 * size + 4096
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
@@ -251,12 +259,12 @@ def test_blocks_of_any_size_make_up_the_whole(block, lengths, data):
     assert [int(row) for part in blocks for row in part[1]] == rows.tolist()
 
 
-class AgainstASortedList(RuleBasedStateMachine):
+class AgainstAList(RuleBasedStateMachine):
     """Any sequence of inserts, probes, seals and snapshots, against a plain list."""
 
-    @initialize(buffer_capacity=st.integers(1, 40))
-    def start(self, buffer_capacity):
-        self.index, self.stored, self.sealed = BISort(1, buffer_capacity), [], False
+    @initialize(make=st.sampled_from(list(MAKERS.values())))
+    def start(self, make):
+        self.index, self.stored, self.sealed = make(), [], False
 
     @precondition(lambda self: not self.sealed)
     @rule(keys=st.lists(KEYS, max_size=50))
@@ -276,29 +284,43 @@ class AgainstASortedList(RuleBasedStateMachine):
 
     @rule()
     def restore(self):
-        self.index = BISort.from_arrow(self.index.to_arrow())
+        self.index = type(self.index).from_arrow(self.index.to_arrow())
         self.sealed = False
+
+    @rule()
+    def follow(self):
+        index = self.index.successor(len(self.stored))
+        assert len(index) == 0
+        keys = sorted(key for key, _ in self.stored)
+        index.insert(np.array(keys, np.int64), np.arange(len(keys), dtype=np.int32))
+        self.index, self.sealed = index, False
+        self.stored = list(zip(keys, range(len(keys)), strict=True))
 
     @invariant()
     def holds_what_was_inserted(self):
         self.index.check()
         snapshot = self.index.to_arrow()
         keys, rows = snapshot["keys"].to_pylist(), snapshot["row_ids"].to_pylist()
-        assert keys == sorted(keys)
         assert sorted(zip(keys, rows, strict=True)) == sorted(self.stored)
 
 
-AgainstASortedList.TestCase.settings = settings(max_examples=30, stateful_step_count=12)
-test_any_sequence_of_steps = AgainstASortedList.TestCase
+AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=12)
+test_any_sequence_of_steps = AgainstAList.TestCase
 
 
-def test_both_structures_find_the_same():
+@every_maker
+@pytest.mark.parametrize("rising", [False, True])
+def test_many_batches(make, rising):
+    """What grows, divides and overflows over thousands of tuples."""
     random = np.random.default_rng(7)
-    one, other = BISort(), Scan()
-    for batch in range(5):
-        keys = np.sort(random.integers(0, 500, 700))
-        rows = np.arange(batch * 700, batch * 700 + 700, dtype=np.int32)
-        one.insert(keys, rows)
-        other.insert(keys, rows)
-    ranges = [(bound, bound + 3) for bound in random.integers(0, 500, 200).tolist()]
-    assert found(one, ranges) == found(other, ranges)
+    index, scan = make(), Scan()
+    for batch in range(30):
+        low = batch * 300 if rising else 0
+        keys = np.sort(random.integers(low, low + 500, 200))
+        rows = np.arange(batch * 200, batch * 200 + 200, dtype=np.int32)
+        index.insert(keys, rows)
+        scan.insert(keys, rows)
+    index.check()
+    bounds = random.integers(-10, 10_000 if rising else 510, 200)
+    ranges = [(int(bound), int(bound) + int(bound) % 90) for bound in bounds]
+    assert found(index, ranges) == found(scan, ranges)

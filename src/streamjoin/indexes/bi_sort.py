@@ -45,9 +45,12 @@ class BISort:
     """The index of one subwindow; the module docstring gives its layout and invariants."""
 
     def __init__(
-        self, capacity: int = BUFFER_CAPACITY, buffer_capacity: int = BUFFER_CAPACITY
+        self,
+        capacity: int = BUFFER_CAPACITY,
+        buffer_capacity: int = BUFFER_CAPACITY,
+        threads: int = 1,
     ) -> None:
-        self.buffer_capacity = buffer_capacity
+        self.buffer_capacity, self.threads = buffer_capacity, threads
         self.last_batch = 0
         self.main, self.buffer = SortedRun(capacity), SortedRun(min(buffer_capacity, 64))
 
@@ -58,11 +61,15 @@ class BISort:
         index.main.merge(keys, row_ids)
         return index
 
+    def successor(self, capacity: int) -> Self:
+        """Make the index of the next subwindow: there is nothing to learn from this one."""
+        return type(self)(capacity, self.buffer_capacity, self.threads)
+
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
         """Add an ascending batch. Matches of earlier probes no longer hold."""
         limit, self.last_batch = self.limit(keys.size), keys.size
         if keys.size >= limit and not self.buffer.size:
-            self.main.merge(keys, row_ids)
+            self.main.merge(keys, row_ids, self.threads)
             return
         self.buffer.merge(keys, row_ids)
         if self.buffer.size >= limit:
@@ -77,7 +84,7 @@ class BISort:
     def merge(self) -> None:
         """Merge the buffer into the main array. O(n)."""
         size = self.buffer.size
-        self.main.merge(self.buffer.keys[:size], self.buffer.row_ids[:size])
+        self.main.merge(self.buffer.keys[:size], self.buffer.row_ids[:size], self.threads)
         self.buffer.clear()
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:

@@ -24,9 +24,16 @@ from streamjoin.kernels import Keys, RowIds
 class Index(Protocol):
     """The tuples of one subwindow, findable by key range."""
 
+    def __init__(self, capacity: int = ...) -> None:
+        """Make an empty index for about so many tuples; it grows if more come."""
+
     @classmethod
     def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
         """Load ascending keys at once."""
+        ...
+
+    def successor(self, capacity: int) -> Self:
+        """Make the empty index of the next subwindow, with what this one has learnt of the keys."""
         ...
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:

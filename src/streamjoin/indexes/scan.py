@@ -96,6 +96,10 @@ class Scan:
         index.insert(keys, row_ids)
         return index
 
+    def successor(self, capacity: int) -> Self:
+        """Make the index of the next subwindow: there is nothing to learn from this one."""
+        return type(self)(capacity)
+
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
         """Append a batch. O(1) a tuple, amortised."""
         end = self.size + keys.size

@@ -30,6 +30,7 @@ from typing import Self
 import numpy as np
 
 from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.parallel_merge import PIECE, merge_parallel
 from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 
 KEYS = 8  # keys to an entry of the fine level: one cache line
@@ -196,12 +197,15 @@ class SortedRun:
         """How many tuples fit before the arrays grow."""
         return self.row_ids.size
 
-    def merge(self, keys: Keys, row_ids: RowIds) -> None:
-        """Merge an ascending batch. O(n + batch)."""
+    def merge(self, keys: Keys, row_ids: RowIds, threads: int = 1) -> None:
+        """Merge an ascending batch. O(n + batch), side by side if it is worth it."""
         size = self.size + keys.size
         if size > self.capacity:
             self.resize(max(size, self.capacity + self.capacity // 2))
-        if self.size:
+        pieces = min(threads, self.size // PIECE)
+        if pieces > 1:
+            merge_parallel(self.keys, self.row_ids, self.size, keys, row_ids, pieces)
+        elif self.size:
             merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
         else:
             self.keys[:size], self.row_ids[:size] = keys, row_ids

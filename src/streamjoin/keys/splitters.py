@@ -16,6 +16,7 @@ heavy a cell is: see `weights`.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ def locate(keys: Keys, splitters: Keys) -> Cells:
 
 
 @kernel
-def count_keys(keys: Keys, cells: Cells, counts: Keys, least: Keys, greatest: Keys) -> None:
+def count_keys(keys: Keys, cells: NDArray[Any], counts: Keys, least: Keys, greatest: Keys) -> None:
     """Add keys to a histogram."""
     for i in range(keys.size):
         key, cell = keys[i], cells[i]

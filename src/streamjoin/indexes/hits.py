@@ -1,0 +1,84 @@
+"""Hits: how structures without order write down what their probes find.
+
+A sorted structure answers with ranges of its own row ids. The others copy the rows that they find,
+probe by probe, into an array of bounded size; when it is full, what is there is handed over, and
+the search goes on with the next probe.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from streamjoin.indexes.llat import NONE, Entries
+from streamjoin.indexes.matches import Matches
+from streamjoin.kernels import Int, Positions, RowIds, kernel
+
+FEW, HITS = 1 << 12, 1 << 20  # rows that are written down before they are handed over
+BLOCK = 16  # keys that are compared before any row is written down
+
+# Takes the first probe and where to write: rows, and the start and end of each probe's. Returns the
+# probe to go on with, and the room that this one needs.
+Search = Callable[[int, RowIds, Positions, Positions], tuple[int, int]]
+
+
+def hand_over(probes: int, search: Search) -> Iterator[Matches]:
+    """Yield what so many probes find, about `HITS` rows at a time."""
+    first, room = 0, min(max(FEW, 8 * probes), HITS)
+    while first < probes:
+        found = np.empty(room, np.int32)
+        starts, ends = np.zeros(probes, np.int64), np.zeros(probes, np.int64)
+        last, needed = search(first, found, starts, ends)
+        if last > first:
+            yield Matches(starts, ends, found)
+        first, room = last, max(min(4 * room, HITS), needed)
+
+
+@kernel
+def scan_keys(
+    table: Entries,
+    entry: Int,
+    first: Int,
+    last: Int,
+    lower: Int,
+    upper: Int,
+    found: RowIds,
+    count: Int,
+) -> Int:
+    """Write down the rows of some keys of an entry that lie in [lower, upper]."""
+    for i in range(first, last):
+        key = table.keys[entry, i]
+        found[count] = table.row_ids[entry, i]
+        count += np.int64(key >= lower) & np.int64(key <= upper)
+    return count
+
+
+@kernel
+def scan_chain(
+    table: Entries, first: Int, lower: Int, upper: Int, inner: bool, found: RowIds, count: Int
+) -> Int:
+    """Write down the rows of a chain of entries whose keys lie in [lower, upper]; all if ``inner``.
+
+    Returns how many there are by now. Most blocks have no hit, and are compared without a branch.
+    Writes one row too much.
+    """
+    entry = np.int64(first)
+    while entry != NONE:
+        tail, head = np.int64(table.tails[entry]), np.int64(table.heads[entry])
+        if inner:
+            for i in range(tail, head):
+                found[count] = table.row_ids[entry, i]
+                count += 1
+        else:
+            whole = head - (head - tail) % BLOCK
+            for begin in range(tail, whole, BLOCK):
+                hits = np.int64(0)
+                for i in range(begin, begin + BLOCK):
+                    key = table.keys[entry, i]
+                    hits += np.int64(key >= lower) & np.int64(key <= upper)
+                if hits > 0:
+                    count = scan_keys(
+                        table, entry, begin, begin + BLOCK, lower, upper, found, count
+                    )
+            count = scan_keys(table, entry, whole, head, lower, upper, found, count)
+        entry = np.int64(table.nexts[entry])
+    return count
