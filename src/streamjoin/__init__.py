@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from streamjoin.api import JoinStats as JoinStats
     from streamjoin.api import StreamJoin as StreamJoin
     from streamjoin.api import join_tables as join_tables
     from streamjoin.errors import ConditionError as ConditionError
@@ -36,11 +35,13 @@ if TYPE_CHECKING:
     from streamjoin.predicates import NotEqual as NotEqual
     from streamjoin.predicates import Residual as Residual
     from streamjoin.predicates import parse_condition as parse_condition
+    from streamjoin.results import Results as Results
+    from streamjoin.stats import JoinStats as JoinStats
     from streamjoin.windows import CountWindow as CountWindow
     from streamjoin.windows import TimeWindow as TimeWindow
 
 _HOMES = {
-    "api": ("JoinStats", "StreamJoin", "join_tables"),
+    "api": ("StreamJoin", "join_tables"),
     "errors": (
         "ConditionError",
         "EvaluationError",
@@ -62,6 +63,8 @@ _HOMES = {
         "Residual",
         "parse_condition",
     ),
+    "results": ("Results",),
+    "stats": ("JoinStats",),
     "windows": ("CountWindow", "TimeWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

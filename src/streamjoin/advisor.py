@@ -3,9 +3,13 @@
 from dataclasses import dataclass
 
 from streamjoin.errors import ConditionError, StreamJoinError
+from streamjoin.thresholds import load_thresholds
 
-ALGORITHMS = {
+ALGORITHMS = {  # what each is, beside "auto"
     "bi_sort": "sorted arrays with an index and an insertion buffer, PanJoin",
+    "rap_table": "a table of key ranges that adapts from subwindow to subwindow, PanJoin",
+    "wib_tree": "a B+-tree with wide leaves that are not sorted, PanJoin",
+    "b_tree": "a B+-tree",
     "scan": "compares every pair, a nested loop",
 }
 
@@ -16,6 +20,16 @@ class Advice:
 
     algorithm: str
     reason: str
+
+    @property
+    def what(self) -> str:
+        """What the algorithm is."""
+        if self.algorithm != "auto":
+            return ALGORITHMS[self.algorithm]
+        measured = load_thresholds().measured
+        if measured:
+            return f"for each subwindow anew; measured on this machine, {measured}"
+        return "for each subwindow anew; 'streamjoin calibrate' measures what is best here"
 
 
 def advise(algorithm: str, has_key: bool, on: str) -> Advice:
@@ -35,5 +49,5 @@ def advise(algorithm: str, has_key: bool, on: str) -> Advice:
             "TimeWindow, or ask for algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
-        return Advice("bi_sort", "a probe finds its matches as ranges of a sorted array")
+        return Advice("auto", load_thresholds().describe())
     return Advice(algorithm, "asked for")

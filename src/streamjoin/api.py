@@ -1,6 +1,5 @@
 """What users call: `StreamJoin` for streams, `join_tables` for tables, `explain` for both."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -15,23 +14,9 @@ from streamjoin.joins.tables import join_batches
 from streamjoin.joins.times import check_watermark, ticks, time_type, to_key
 from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition
+from streamjoin.results import Results
+from streamjoin.stats import JoinStats
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
-
-
-@dataclass(frozen=True)
-class JoinStats:
-    """What a join has done so far, and what it holds now."""
-
-    rows_left: int
-    rows_right: int
-    live_left: int  # rows held, those included that wait for their subwindow to expire
-    live_right: int
-    bytes: int
-    subwindows: int = 0
-    matches: int = 0
-    late: int = 0  # rows that came after the watermark had passed their time; they match nothing
-    null_times: int = 0  # rows without a time; they match nothing
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe filters and gathers
 
 
 class StreamJoin:
@@ -47,7 +32,8 @@ class StreamJoin:
     time:
         The event-time columns ``(left, right)`` of a `TimeWindow`; one name means both.
     algorithm:
-        ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"scan"``.
+        ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
+        ``"wib_tree"``, ``"b_tree"``, ``"scan"``.
     delay:
         Let the watermark follow the data: after each push it stands this far behind the newest
         time of the slower stream. Without it, call `advance`.
@@ -55,6 +41,10 @@ class StreamJoin:
         Count windows: the columns that give arrival order within one push; without, left first.
     threads:
         How many threads probe; all cores if None.
+    batch_rows, batch_time:
+        Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
+        ``batch_time``, whichever comes first; then they are joined together, which costs less a
+        row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
 
     Examples
     --------
@@ -73,13 +63,18 @@ class StreamJoin:
         delay: Duration | None = None,
         order: ColumnPair = None,
         threads: int | None = None,
+        batch_rows: int | None = None,
+        batch_time: Duration | None = None,
     ) -> None:
         if window is None:
             raise WindowError(
                 "a stream join needs a window: TimeWindow('10 minutes') or CountWindow(1000); "
                 "for two finite tables use join_tables"
             )
-        self._config = JoinConfig.check(on, window, time, order, algorithm, delay, threads)
+        self._config = JoinConfig.check(
+            on, window, time, order, algorithm, delay, threads, batch_rows, batch_time
+        )
+        self._results: Results | None = None  # of the last `find`
         self._schemas: dict[Side, pa.Schema] = {}
         self._waiting: list[Step] = []  # what came before both schemas were known
         self._engine: Engine | None = None
@@ -94,6 +89,55 @@ class StreamJoin:
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.
         """
+        batches, is_self = self._check(left, right)
+        if self._engine is None:
+            return self._push_first(batches, is_self)
+        joined = self._push(self._engine, batches)
+        self._follow(self._engine)
+        return pa.Table.from_batches(joined, schema=self._engine.schema)
+
+    def find(self, left: Any = None, right: Any = None) -> Results:
+        """Do as `push` does, but leave the matches where they are: count them, or fetch some.
+
+        Rows that wait in batch mode are joined too. The results are good until the join is used
+        again.
+
+        >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
+        >>> _ = join.push(left=pa.table({"x": range(1000)}), right=pa.table({"x": [0]}))
+        >>> join.find(right=pa.table({"x": range(500, 600)})).count()
+        54950
+        """
+        batches, is_self = self._check(left, right)
+        if self._engine is None:  # rows that waited for the other side have matches too
+            joined = self._push_first(batches, is_self)
+            return Results([], joined.schema, joined.to_batches())
+        found = self._engine.find(batches)
+        self._follow(self._engine)
+        self._results = Results(found, self._engine.schema)
+        return self._results
+
+    def flush(self) -> pa.Table:
+        """Join the rows that wait in batch mode, and return their matches."""
+        self._close_results()
+        if self._engine is None:
+            return pa.schema([]).empty_table()
+        return pa.Table.from_batches(self._engine.flush(), schema=self._engine.schema)
+
+    def _push(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Join batches at once or, in batch mode, once there are enough."""
+        if not engine.collector.is_on:
+            return engine.push(batches)
+        engine.collect({side: owned(batch) for side, batch in batches.items()})
+        return engine.flush() if engine.collector.is_due else []
+
+    def _close_results(self) -> None:
+        if self._results is not None:
+            self._results.close()
+            self._results = None
+
+    def _check(self, left: Any, right: Any) -> tuple[dict[Side, pa.RecordBatch], bool]:
+        """Return what was pushed as batches, and whether both are one."""
+        self._close_results()
         is_self = left is right and left is not None
         batches: dict[Side, pa.RecordBatch] = {}
         if left is not None:
@@ -102,16 +146,12 @@ class StreamJoin:
             batches["right"] = batches["left"] if is_self else as_batch(right)
         for side, batch in batches.items():
             self._check_schema(side, batch.schema)
-        if self._engine is None:
-            return self._push_first(batches, is_self)
-        if self._engine.is_self_join and batches and not is_self:
+        if self._engine is not None and self._engine.is_self_join and batches and not is_self:
             raise StreamJoinError(
                 "this join began as a self-join, with the same batch as left and right; go on so, "
                 "or make another StreamJoin whose first push has two different objects"
             )
-        joined = self._engine.push(batches)
-        self._follow(self._engine)
-        return pa.Table.from_batches(joined, schema=self._engine.schema)
+        return batches, is_self
 
     def _check_schema(self, side: Side, schema: pa.Schema) -> None:
         known = self._schemas.get(side)
@@ -148,7 +188,7 @@ class StreamJoin:
         return pa.Table.from_batches(joined, schema=engine.schema)
 
     def _replay(self, engine: Engine, step: Step) -> list[pa.RecordBatch]:
-        joined = engine.push(step.batches)
+        joined = self._push(engine, step.batches)
         if step.watermark is not None:
             engine.advance(to_key(step.watermark, time_type(engine.plan)))
         self._follow(engine)
@@ -187,35 +227,23 @@ class StreamJoin:
     @property
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
-        engine = self._engine
-        if engine is None:
-            batches = [item for step in self._waiting for item in step.batches.items()]
-            rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
-            held = sum(batch.nbytes for _, batch in batches)
-            return JoinStats(rows["left"], rows["right"], rows["left"], rows["right"], held)
-        counters, chains = engine.counters, engine.chains
-        distinct = [chains["left"]] if engine.is_self_join else list(chains.values())
-        return JoinStats(
-            rows_left=counters.rows["left"],
-            rows_right=counters.rows["right"],
-            live_left=len(chains["left"]),
-            live_right=len(chains["right"]),
-            bytes=sum(chain.nbytes for chain in distinct),
-            subwindows=sum(len(chain.subwindows) for chain in distinct),
-            matches=counters.matches,
-            late=counters.late,
-            null_times=counters.null_times,
-            seconds=engine.seconds | engine.join.seconds,
-        )
+        if self._engine is not None:
+            return JoinStats.of(self._engine)
+        batches = [item for step in self._waiting for item in step.batches.items()]
+        rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
+        held = sum(batch.nbytes for _, batch in batches)
+        return JoinStats(rows["left"], rows["right"], rows["left"], rows["right"], held)
 
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
+        self._close_results()
         return snapshots.save(self._config, self._schemas, self._waiting, self._engine)
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
         """Return a join that goes on where ``snapshot`` was taken."""
         join = cls.__new__(cls)
+        join._results = None
         join._config, join._schemas, join._waiting, join._engine = snapshots.load(data)
         return join
 

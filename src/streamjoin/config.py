@@ -9,6 +9,7 @@ import pyarrow as pa
 from streamjoin.advisor import advise
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.collector import Collector
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.plan import SIDES, bind
@@ -30,6 +31,8 @@ class JoinConfig:
     algorithm: str
     delay_us: int | None
     threads: int
+    batch_rows: int | None = None
+    batch_us: int | None = None
 
     @classmethod
     def check(
@@ -41,6 +44,8 @@ class JoinConfig:
         algorithm: str = "auto",
         delay: Duration | None = None,
         threads: int | None = None,
+        batch_rows: int | None = None,
+        batch_time: Duration | None = None,
     ) -> "JoinConfig":
         """Check what does not need the schemas."""
         condition = parse_condition(on)
@@ -74,6 +79,10 @@ class JoinConfig:
             raise StreamJoinError(
                 f"threads={threads!r}: give a number from 1, or None for all cores"
             )
+        if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
+            raise StreamJoinError(
+                f"batch_rows={batch_rows!r}: give the number of rows to collect, from 1, or None"
+            )
         # Columns without an alias may still turn out to make a key, once the schemas are known.
         has_key = bool(times) or any(
             not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
@@ -87,6 +96,8 @@ class JoinConfig:
             algorithm,
             None if delay is None else parse_duration(delay),
             threads or os.cpu_count() or 1,
+            batch_rows,
+            None if batch_time is None else parse_duration(batch_time),
         )
 
     def make_engine(
@@ -104,7 +115,11 @@ class JoinConfig:
             balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
             symmetric = balanced and is_symmetric(condition)
         algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
-        return Engine(plan, self.window, algorithm, order, self.threads, symmetric, deliver)
+        wait = None if self.batch_us is None else self.batch_us / 1e6
+        collector = Collector(self.batch_rows, wait)
+        return Engine(
+            plan, self.window, algorithm, order, self.threads, symmetric, deliver, collector
+        )
 
 
 def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:

@@ -1,6 +1,6 @@
 """``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
 
-from streamjoin.advisor import ALGORITHMS, advise
+from streamjoin.advisor import advise
 from streamjoin.config import ColumnPair, JoinConfig
 from streamjoin.predicates import (
     Band,
@@ -26,14 +26,15 @@ def explain(
 ) -> str:
     """Say how the condition is understood, what is indexed, what is filtered, and why.
 
-    >>> print(explain("l.symbol = r.symbol and abs(l.price - r.price) <= 0.05", threads=2))
+    >>> on = "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05"
+    >>> print(explain(on, algorithm="bi_sort", threads=2))
     condition
       equality   l.symbol = r.symbol
       band       -0.05 <= l.price - r.price <= 0.05
     window       none: two finite tables
     index        a hash of l.symbol = r.symbol, then l.price - r.price
     filter       nothing else
-    algorithm    bi_sort: a probe finds its matches as ranges of a sorted array
+    algorithm    bi_sort: asked for
                  (sorted arrays with an index and an insertion buffer, PanJoin)
     threads      2
     """
@@ -52,7 +53,7 @@ def explain(
         ("index", index),
         ("filter", filters),
         ("algorithm", f"{advice.algorithm}: {advice.reason}"),
-        ("", f"({ALGORITHMS[advice.algorithm]})"),
+        ("", f"({advice.what})"),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -7,6 +7,7 @@ stream of its own::
     left/0/index   its index: keys ascending, row ids
     left/0/side    its side index, if it has late rows
     waiting/0/left a batch that waits for the other side's schema
+    collected/left rows that wait in batch mode
 
 What is small stands as JSON in the schema's metadata. Key columns are not saved: they are computed
 again from the rows.
@@ -23,16 +24,18 @@ import pyarrow as pa
 from streamjoin.batches import as_batch
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SnapshotError
+from streamjoin.indexes.registry import INDEXES
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.engine import INDEXES, Counters, Engine, Step
+from streamjoin.joins.engine import Counters, Engine, Step
 from streamjoin.joins.plan import SIDES, Layout
-from streamjoin.joins.prepared import prepare
+from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.keys.operands import Side
 from streamjoin.windows import CountWindow, TimeWindow, Window
 
 FORMAT = 1
 KEY = b"streamjoin"
+NUMBERS = ("ordinal", "first", "last")  # of a row in a count window: its own, and those it meets
 NO_SNAPSHOT = (
     "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
 )
@@ -106,6 +109,7 @@ def load(data: bytes) -> State:
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
+    engine.settle()
     sides = SIDES[:1] if engine.is_self_join else SIDES
     for side in sides:
         for number, held in enumerate(engine.chains[side]):
@@ -117,6 +121,11 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
                 files[f"{side}/{number}/ordinals"] = write(
                     pa.record_batch({"ordinals": held.ordinals.values.copy()})
                 )
+    for side, batch in engine.collector.joined().items():
+        files[f"collected/{side}"] = write(batch.rows)
+        if batch.ordinals is not None and batch.visible is not None:
+            numbers = dict(zip(NUMBERS, (batch.ordinals, *batch.visible), strict=True))
+            files[f"collected/{side}/numbers"] = write(pa.record_batch(numbers))
     return {
         "is_self_join": engine.is_self_join,
         "counters": asdict(engine.counters),
@@ -128,8 +137,15 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
 
 def save_chain(chain: Chain) -> dict[str, Any]:
     """Return what a chain holds beside rows and indexes."""
-    held = [{"layout": asdict(each.layout), "start": each.start} for each in chain]
-    return {"layout": asdict(chain.layout), "subwindows": held}
+    held = [
+        {"layout": asdict(each.layout), "structure": each.structure, "start": each.start}
+        for each in chain
+    ]
+    return {
+        "layout": asdict(chain.layout),
+        "structure": chain.structure,
+        "subwindows": held,
+    }
 
 
 def load_engine(
@@ -141,27 +157,41 @@ def load_engine(
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]
     for side, chain in saved["chains"].items():
         engine.chains[side].layout = Layout(**chain["layout"])
+        engine.chains[side].structure = chain["structure"]
         engine.chains[side].subwindows = [
             load_subwindow(engine, side, f"{side}/{number}", each, files)
             for number, each in enumerate(chain["subwindows"])
         ]
+    waiting = [side for side in SIDES if f"collected/{side}" in files]
+    engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
+
+
+def load_collected(engine: Engine, side: Side, files: Files) -> Prepared:
+    """Read the rows of one side that wait."""
+    batch = prepare(engine.plan, side, batch_of(files[f"collected/{side}"]))
+    numbers = files.get(f"collected/{side}/numbers")
+    if numbers is not None:
+        batch.ordinals, *visible = (np.array(batch_of(numbers)[name]) for name in NUMBERS)
+        batch.visible = visible[0], visible[1]
+    return batch
 
 
 def load_subwindow(
     engine: Engine, side: Side, name: str, saved: dict[str, Any], files: Files
 ) -> Subwindow:
     """Rebuild one subwindow; its key columns come from its rows."""
-    kind, chain = INDEXES[engine.algorithm], engine.chains[side]
+    kind, chain = INDEXES[saved["structure"]], engine.chains[side]
     held = Subwindow.create(
         engine.plan,
         Layout(**saved["layout"]),
-        kind.from_arrow(batch_of(files[f"{name}/index"])),
+        saved["structure"],
+        kind.from_arrow(index_of(files[f"{name}/index"])),
         counted=chain.counted,
         start=saved["start"],
     )
     if f"{name}/side" in files:
-        held.side = kind.from_arrow(batch_of(files[f"{name}/side"]))
+        held.side = kind.from_arrow(index_of(files[f"{name}/side"]))
     rows = prepare(engine.plan, side, batch_of(files[f"{name}/rows"]))
     if chain.counted:
         ordinals = batch_of(files[f"{name}/ordinals"])["ordinals"]
@@ -186,6 +216,11 @@ def read(data: bytes) -> pa.Table:
 def batch_of(data: bytes) -> pa.RecordBatch:
     """Read an Arrow IPC stream as one batch."""
     return as_batch(read(data))
+
+
+def index_of(data: bytes) -> pa.RecordBatch:
+    """Read an index, whose metadata may tell how its tuples lie."""
+    return pa.ipc.open_stream(data).read_next_batch()
 
 
 def write_window(window: Window | None) -> dict[str, int] | None:

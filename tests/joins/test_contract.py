@@ -18,7 +18,7 @@ from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
 from streamjoin.joins import engine as engines
-from streamjoin.joins import sliding
+from streamjoin.joins import manager
 
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),
@@ -227,13 +227,14 @@ def tiny_subwindows(monkeypatch):
     monkeypatch.setattr(engines, "FEW_ROWS", 4)
     monkeypatch.setattr(engines, "LEAST_ROWS", 4)
     monkeypatch.setattr(engines, "LARGE_BATCH", 8)
-    monkeypatch.setattr(sliding, "SLICE", 2)
+    monkeypatch.setattr(manager, "SLICE", 2)
 
 
 every_join = pytest.mark.parametrize(
-    ("algorithm", "threads"), [("bi_sort", 1), ("bi_sort", 2), ("scan", 1), ("scan", 2)]
+    ("algorithm", "threads"),
+    [("bi_sort", 1), ("bi_sort", 2), ("rap_table", 1), ("wib_tree", 2), ("b_tree", 1), ("scan", 2)],
 )
-random = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 
 
 def duckdb_pairs(text, left, right, before=None, after=None):
@@ -484,8 +485,9 @@ def test_small_streams_really_make_chains(algorithm, threads):
     join.advance(10_000)
     gone = join.stats
     assert (gone.live_left, gone.live_right, gone.subwindows, gone.bytes) == (0, 0, 0, 0)
-    assert replace(gone, seconds={}) == replace(
-        after, live_left=0, live_right=0, subwindows=0, bytes=0, seconds={}
+    assert gone.commands["expire"] > after.commands["expire"]
+    assert replace(gone, seconds={}, commands={}) == replace(
+        after, live_left=0, live_right=0, subwindows=0, bytes=0, seconds={}, commands={}
     )
 
 

@@ -16,6 +16,7 @@ import streamjoin as sj
 from spark.answers import duckdb_pairs, within
 from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
+from streamjoin.indexes.registry import INDEXES
 from streamjoin.joins import engine as engines
 from streamjoin.joins import routing
 from streamjoin.spark import state
@@ -80,6 +81,9 @@ def on_time(rows, late_until):
     ]
 
 
+algorithms = st.sampled_from(sorted(INDEXES))
+
+
 @random
 @given(
     seed=seeds,
@@ -89,12 +93,13 @@ def on_time(rows, late_until):
     before=st.integers(0, 8),
     after=st.integers(1, 8),
     delay=st.sampled_from([0, 2, 5, 100]),
+    algorithm=algorithms,
 )
-def test_time_windows(seed, name, cores, routing, before, after, delay):
+def test_time_windows(seed, name, cores, routing, before, after, delay, algorithm):
     on, predicate = CONDITIONS[name]
     left, right = two_streams(seed)
     join = make_join(
-        on, TIMED, cores, routing,
+        on, TIMED, cores, routing, algorithm=algorithm,
         window=sj.TimeWindow(before=before, after=after), time="t",
     )  # fmt: skip
     cluster = Cluster(join, Luck(), seed, delay)
@@ -122,13 +127,17 @@ def test_time_windows(seed, name, cores, routing, before, after, delay):
     cores=st.integers(1, 4),
     sizes=st.tuples(st.integers(1, 20), st.integers(1, 20)),
     ordered=st.booleans(),
+    algorithm=algorithms,
 )
-@example(3345, "two inequalities", 4, (13, 1), False)  # a late worker meets compacted segments
-def test_count_windows(seed, name, cores, sizes, ordered):
+@example(
+    3345, "two inequalities", 4, (13, 1), False, "bi_sort"
+)  # a late worker meets compacted segments
+def test_count_windows(seed, name, cores, sizes, ordered, algorithm):
     on, predicate = CONDITIONS[name]
     left, right = two_streams(seed)
     window = sj.CountWindow(left=sizes[0], right=sizes[1])
-    join = make_join(on, TIMED, cores, window=window, order="o" if ordered else None)
+    order = "o" if ordered else None
+    join = make_join(on, TIMED, cores, window=window, order=order, algorithm=algorithm)
     cluster = Cluster(join, Luck(), seed)
     steps, found = cut(seed, left, right), Counter()
     for step in steps:

@@ -103,13 +103,15 @@ def has(*names):
 
 # What is asked for, the same in Python, and which rows reach the cores and can match there.
 JOINS = [
-    ({"on": "l.k = r.k"}, same, has("k")),
-    ({"on": "abs(l.x - r.x) <= 0.02 and l.k = r.k", "routing": "range", "cores": 2},
+    ({"on": "l.k = r.k", "algorithm": "rap_table"}, same, has("k")),
+    ({"on": "abs(l.x - r.x) <= 0.02 and l.k = r.k", "routing": "range", "cores": 2,
+      "algorithm": "wib_tree"},
      lambda one, two: near(one, two) and same(one, two), has("k", "x")),
     ({"on": "l.x < r.x and l.k > r.k", "algorithm": "scan"},
      lambda one, two: known(one["x"], two["x"], one["k"], two["k"])
      and one["x"] < two["x"] and one["k"] > two["k"], has("k", "x")),
-    ({"on": "sqrt(l.k) = sqrt(r.k) and l.s || r.s = 'ab' and r.x > 0.1", "cores": 1},
+    ({"on": "sqrt(l.k) = sqrt(r.k) and l.s || r.s = 'ab' and r.x > 0.1", "cores": 1,
+      "algorithm": "b_tree"},
      lambda one, two: same(one, two) and one["s"] + two["s"] == "ab"
      and two["x"] is not None and two["x"] > 0.1,
      lambda row, side: row["k"] is not None and (side == 0 or (row["x"] or 0) > 0.1)),
@@ -213,8 +215,9 @@ def test_count_windows(session, tmp_path):
         streams.add(*map(table, batch))
     window = CountWindow(left=30, right=12)
     joins = [
-        ({"on": "l.k = r.k"}, same),
-        ({"on": "abs(l.x - r.x) <= 0.02 and l.s || r.s <> 'ab'", "order": "o", "cores": 2},
+        ({"on": "l.k = r.k", "algorithm": "wib_tree"}, same),
+        ({"on": "abs(l.x - r.x) <= 0.02 and l.s || r.s <> 'ab'", "order": "o", "cores": 2,
+          "algorithm": "rap_table"},
          lambda one, two: near(one, two) and one["s"] + two["s"] != "ab"),
     ]  # fmt: skip
     queries = [streams.start(streams.join(window=window, **join)) for join, _ in joins]

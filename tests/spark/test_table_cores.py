@@ -11,6 +11,7 @@ from oracle import join_by_time
 import streamjoin as sj
 from spark.in_process import join_tables, make_join
 from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.registry import INDEXES
 
 random = settings(max_examples=100)
 
@@ -32,7 +33,7 @@ def spread(name, routing, algorithm, **window):
     sides=streams(),
     name=conditions,
     routing=st.sampled_from(["auto", "hash", "range", "range", "split"]),
-    algorithm=st.sampled_from(["bi_sort", "scan"]),
+    algorithm=st.sampled_from(sorted(INDEXES)),
     cores=st.integers(1, 5),
     seed=st.integers(0, 999),
 )

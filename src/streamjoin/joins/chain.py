@@ -21,12 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamjoin.indexes.protocol import Index
+from streamjoin.joins.commands import Create, Expire, Insert
 from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import MIN_KEY, Keys
 
-MakeIndex = Callable[[int], Index]  # takes the capacity expected
+MakeIndex = Callable[[str, int], Index]  # takes a structure's name, and the capacity expected
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,14 @@ class Sizes:
 class Chain:
     """The stored rows of one stream, oldest subwindow first."""
 
-    def __init__(self, plan: JoinPlan, sizes: Sizes, make_index: MakeIndex, counted: bool) -> None:
+    def __init__(
+        self, plan: JoinPlan, sizes: Sizes, structure: str, make_index: MakeIndex, counted: bool
+    ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.counted = counted  # whether rows have ordinals
-        self.layout: Layout = plan.layouts()[0]
+        self.layout: Layout = plan.layouts()[0]  # of the next subwindow, and so is its structure
+        self.structure = structure
+        self.greatest: int | None = None  # key in a sample from when the newest subwindow began
         self.subwindows: list[Subwindow] = []
 
     def __iter__(self) -> Iterator[Subwindow]:
@@ -73,47 +78,63 @@ class Chain:
         """Bytes that all subwindows hold."""
         return sum(subwindow.nbytes for subwindow in self.subwindows)
 
+    @property
+    def expected(self) -> int:
+        """How many rows the next subwindow is going to have, as far as the ones before tell."""
+        return len(self.subwindows[-1]) if self.subwindows else 0
+
+    def begins_another(self, coming: int) -> bool:
+        """Whether so many rows need a new subwindow, at once or when the newest is full."""
+        return not self.subwindows or self.sizes.room(self.subwindows[-1], coming) < coming
+
     def is_full(self, coming: int) -> bool:
         """Whether an insert of so many rows begins a new subwindow."""
         return not self.subwindows or self.sizes.room(self.subwindows[-1], coming) <= 0
 
-    def insert(self, batch: Prepared) -> None:
-        """Store a batch: late rows with their subwindow, the others in the newest."""
-        if batch.times is not None and self.subwindows:
-            batch = self._set_late_aside(batch, batch.times)
+    def storing(self, batch: Prepared) -> Iterator[Create | Insert]:
+        """Yield the commands that store a batch: late rows apart, the others in the newest.
+
+        Each must have been carried out before the next is asked for.
+        """
+        if batch.times is not None and self.subwindows and len(batch):
+            late, batch = self._set_late_aside(batch, batch.times)
+            yield from late
         first = 0
         while first < len(batch):
             rest = batch.take(slice(first, None)) if first else batch
-            newest = self._newest(rest)
-            last = first + min(self.sizes.room(newest, len(rest)), self.sizes.at_once, len(rest))
-            newest.insert(rest if last == len(batch) else batch.take(slice(first, last)))
+            if self.is_full(len(rest)):
+                yield self._next(rest)
+            room = self.sizes.room(self.subwindows[-1], len(rest))
+            last = first + min(room, self.sizes.at_once, len(rest))
+            yield Insert(self, rest if last == len(batch) else batch.take(slice(first, last)))
             first = last
 
-    def create(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
-        """Make an empty subwindow."""
-        index = self.make_index(capacity)
-        return Subwindow.create(self.plan, self.layout, index, self.counted, start)
+    def make_subwindow(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
+        """Make an empty subwindow, whose index knows what the one before has learnt."""
+        before = self.subwindows[-1] if self.subwindows else None
+        if before is not None and before.kind == (self.layout, self.structure):
+            index = before.index.successor(capacity)
+        else:
+            index = self.make_index(self.structure, capacity)
+        return Subwindow.create(self.plan, self.layout, self.structure, index, self.counted, start)
 
     def alone(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
-        index = self.make_index(len(batch))
-        subwindow = Subwindow.create(self.plan, self.layout, index, self.counted, copies=False)
+        index = self.make_index(self.structure, len(batch))
+        subwindow = Subwindow.create(
+            self.plan, self.layout, self.structure, index, self.counted, copies=False
+        )
         subwindow.insert(batch)
         return subwindow
 
-    def _newest(self, coming: Prepared) -> Subwindow:
-        """Return a subwindow with room, a new one if need be."""
-        if self.is_full(len(coming)):
-            start = MIN_KEY
-            if self.subwindows:
-                self.subwindows[-1].seal()
-                if coming.times is not None:
-                    start = self._next_start(coming.times)
-            # The first one may stay small; where one was filled, the next will be.
-            fills = self.sizes.ticks is None and bool(self.subwindows)
-            capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
-            self.subwindows.append(self.create(capacity, start))
-        return self.subwindows[-1]
+    def _next(self, coming: Prepared) -> Create:
+        """Return the command that begins the next subwindow."""
+        start = MIN_KEY
+        if self.subwindows and coming.times is not None:
+            start = self._next_start(coming.times)
+        # The first one may stay small; where one was filled, the next will be.
+        fills = self.sizes.ticks is None and bool(self.subwindows)
+        return Create(self, self.sizes.most if fills else min(len(coming), self.sizes.most), start)
 
     def _next_start(self, times: Keys) -> int:
         """Return where the next subwindow starts: at the end of the newest.
@@ -125,10 +146,9 @@ class Chain:
         median = int(np.partition(times, middle)[middle])
         return max(newest.start, min(newest.newest, median))
 
-    def _set_late_aside(self, batch: Prepared, times: Keys) -> Prepared:
-        """Put late rows into the side index that is responsible for them; return the others."""
-        if not len(batch):
-            return batch
+    def _set_late_aside(self, batch: Prepared, times: Keys) -> tuple[list[Insert], Prepared]:
+        """Return the commands that put late rows into the side indexes, and the other rows."""
+        late = []
         is_full = self.is_full(len(batch))
         newest_start = self._next_start(times) if is_full else self.subwindows[-1].start
         starts = np.array([subwindow.start for subwindow in self.subwindows])
@@ -136,15 +156,15 @@ class Chain:
         stays = times >= newest_start
         for owner in np.unique(owners[~stays]):
             subwindow = self.subwindows[owner]
-            late = np.flatnonzero(~stays & (owners == owner))
-            aside, stays[late[subwindow.side_room :]] = late[: subwindow.side_room], True
+            rows = np.flatnonzero(~stays & (owners == owner))
+            aside, stays[rows[subwindow.side_room :]] = rows[: subwindow.side_room], True
             if aside.size:
-                subwindow.insert_late(batch.take(aside), lambda: self.make_index(0))
-        return batch if stays.all() else batch.take(np.flatnonzero(stays))
+                late.append(Insert(self, batch.take(aside), late=subwindow))
+        return late, batch if stays.all() else batch.take(np.flatnonzero(stays))
 
-    def expire(self, before: int) -> None:
-        """Drop the subwindows whose rows all have a time, or an ordinal, less than ``before``."""
-        self.subwindows = [held for held in self.subwindows if held.last >= before]
+    def expiring(self, before: int) -> list[Expire]:
+        """Return the commands that drop what is all before a time, or an ordinal."""
+        return [Expire(self, held) for held in self.subwindows if held.last < before]
 
     def check(self) -> None:
         """Assert every subwindow's invariants, and that the starts ascend."""

@@ -14,25 +14,24 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.batches import joined_schema
-from streamjoin.indexes.bi_sort import BISort
 from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.scan import Scan
+from streamjoin.indexes.registry import make_index
 from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, Sizes
+from streamjoin.joins.choosing import choose_layout, choose_structure
+from streamjoin.joins.collector import Collector
 from streamjoin.joins.gather import Delivery, gather
-from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns, choose_layout
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
-from streamjoin.joins.sliding import SlidingJoin
 from streamjoin.kernels import MIN_KEY, Flags, Keys
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.parts import validity
 from streamjoin.keys.sort_keys import encode
 from streamjoin.keys.sorting import sort_with_rows
 from streamjoin.windows import CountWindow, TimeWindow, Window
-
-INDEXES: dict[str, type[BISort] | type[Scan]] = {"bi_sort": BISort, "scan": Scan}
 
 SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
 FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
@@ -60,6 +59,15 @@ class Counters:
     null_times: int = 0
 
 
+@dataclass(frozen=True)
+class Coming:
+    """Batches that are pushed together, prepared."""
+
+    prepared: dict[Side, Prepared]
+    counts: dict[Side, int]  # rows that came, those too that cannot match
+    interleaved: bool  # whether some rows of right came before some of left
+
+
 class Engine:
     """Steps of one join over record batches; see the module docstring."""
 
@@ -72,31 +80,36 @@ class Engine:
         threads: int = 1,
         symmetric: bool | None = None,
         deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
+        collector: Collector | None = None,
     ) -> None:
         self.plan, self.window, self.algorithm, self.order = plan, window, algorithm, order
+        self.threads = threads
         self.schema = joined_schema(plan.schemas["left"], plan.schemas["right"])
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
         self.newest: dict[Side, int] = {}
         self.samples: dict[Side, KeyColumns] = {}
-        self.seconds = {"keys": 0.0, "expire": 0.0}
+        self.seconds = {"keys": 0.0}
         self.is_self_join = symmetric is not None and plan.same_keys
         chains = {side: self._make_chain(side) for side in SIDES}
-        self.join: SlidingJoin[Delivery]
+        self.join: Manager[Delivery]
         if self.is_self_join:
             chains["right"] = chains["left"]
             self.join = SelfJoin(plan, chains, self._deliver, threads, bool(symmetric))
         else:
-            self.join = SlidingJoin(plan, chains, self._deliver, threads)
+            self.join = Manager(plan, chains, self._deliver, threads)
         self._deliver_to = deliver
+        self.collector = collector or Collector()
+        self._unsettled: dict[Side, Prepared] | None = None
 
     def _make_chain(self, side: Side) -> Chain:
         counted = isinstance(self.window, CountWindow)
         sizes = sizes_of(self.window, self.plan, side)
-        return Chain(self.plan, sizes, self._make_index, counted)
+        first = "bi_sort" if self.algorithm == "auto" else self.algorithm
+        return Chain(self.plan, sizes, first, self._make_index, counted)
 
-    def _make_index(self, capacity: int) -> Index:
-        return INDEXES[self.algorithm](max(capacity, 1))
+    def _make_index(self, structure: str, capacity: int) -> Index:
+        return make_index(structure, capacity, self.threads)
 
     def _deliver(self, found: Found) -> Iterator[Delivery]:
         return self._deliver_to(found, self.schema)
@@ -118,6 +131,52 @@ class Engine:
         State changes when the last has been taken. Where a join is spread over cores, ``choose``
         tells which of the rows that probe are stored here.
         """
+        self.settle()
+        coming = self._preprocess(batches)
+        if choose is not None:
+            for side, batch in coming.prepared.items():
+                batch.marks = choose(side, batch)
+        yield from self._join(coming.prepared, coming.interleaved)
+        self._count(coming)
+        self._expire()
+
+    def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
+        """Let rows wait until `flush`, or until `find`."""
+        self.settle()
+        coming = self._preprocess(batches)
+        self._count(coming)
+        self.collector.add(coming.prepared)
+
+    def flush(self) -> list[pa.RecordBatch]:
+        """Join all rows that wait."""
+        self.settle()
+        joined = list(self._join(self.collector.joined(), self._is_counted))
+        self.collector.clear()
+        self._expire()
+        return joined
+
+    def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
+        """Look for matches, and leave them where they are: they are good until `settle`."""
+        self.collect(batches)
+        coming = self.collector.joined()
+        self._choose_layouts(coming)
+        self._unsettled = coming
+        return list(self.join.search(coming, self._is_counted, deliver=lambda found: iter([found])))
+
+    def settle(self) -> None:
+        """Store the rows whose matches `find` has given; from now on they match others."""
+        if self._unsettled is not None:
+            self.join.store(self._unsettled)
+            self._unsettled = None
+            self.collector.clear()
+            self._expire()
+
+    @property
+    def _is_counted(self) -> bool:
+        return isinstance(self.window, CountWindow)
+
+    def _preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
+        """Compute the keys of what comes, and number it; changes nothing."""
         begin = perf_counter()
         orders: Orders = {}
         prepared: dict[Side, Prepared] = {}
@@ -125,50 +184,60 @@ class Engine:
             if self.order is not None:
                 batch, orders[side] = sort_by(batch, self.order.values(side, batch))
             prepared[side] = prepare(self.plan, side, batch, self.watermark)
-        arrived = self.counters.rows
+        counts = {side: batch.num_rows for side, batch in batches.items()}
         if isinstance(self.window, CountWindow):
-            counts = {side: batch.num_rows for side, batch in batches.items()}
-            number_step(self.window, prepared, counts, arrived, orders)
-        self._choose_layouts(prepared)
+            number_step(self.window, prepared, counts, self.counters.rows, orders)
         self.seconds["keys"] += perf_counter() - begin
-        stored = None if choose is None else {s: choose(s, each) for s, each in prepared.items()}
+        return Coming(prepared, counts, len(orders) == 2)
+
+    def _join(self, prepared: dict[Side, Prepared], interleaved: bool) -> Iterator[pa.RecordBatch]:
+        """Find matches, give their rows, and store what came."""
+        self._choose_layouts(prepared)
         matches = 0
-        for delivery in self.join.step(prepared, len(orders) == 2, stored):
+        for delivery in self.join.search(prepared, interleaved):
             matches += delivery.matches
             yield from delivery.rows
-        for side, rows in prepared.items():
-            self.counters.rows[side] += batches[side].num_rows
+        self.join.store(prepared)
+        self.counters.matches += matches
+
+    def _count(self, coming: Coming) -> None:
+        """Count what has come."""
+        for side, rows in coming.prepared.items():
+            self.counters.rows[side] += coming.counts[side]
             self.counters.late += rows.late.size
             self.counters.null_times += rows.null_times
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
-        self.counters.matches += matches
-        if isinstance(self.window, CountWindow):
-            self._expire(
-                left=arrived["left"] - self.window.left, right=arrived["right"] - self.window.right
-            )
 
     def restore(self, batches: Mapping[Side, Prepared]) -> None:
         """Take back rows that were stored before, without looking for matches."""
         self._choose_layouts(batches)
-        for side, batch in batches.items():
-            self.chains[side].insert(batch)
-
-    def _expire(self, left: int, right: int) -> None:
-        """Drop the subwindows whose rows all come before these ordinals or times."""
-        begin = perf_counter()
-        if self.is_self_join:
-            left = right = min(left, right)
-        self.chains["left"].expire(left)
-        self.chains["right"].expire(right)
-        self.seconds["expire"] += perf_counter() - begin
+        self.join.insert(list(batches.values()))
+        self.join.inserted = []
 
     def advance(self, watermark: int) -> None:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet."""
+        self.settle()
         if self.watermark is not None and watermark <= self.watermark:
             return
         self.watermark = watermark
-        self._expire(**self.plan.needed_from(watermark))
+        self._expire()
+
+    def _expire(self) -> None:
+        """Drop the subwindows whose rows have all left the window, unless rows wait for them."""
+        needed: dict[Side, int]
+        if isinstance(self.window, CountWindow):
+            arrived = self.counters.rows
+            needed = {side: arrived[side] - getattr(self.window, side) for side in SIDES}
+        elif self.watermark is not None:
+            needed = self.plan.needed_from(self.watermark)
+        else:
+            return
+        if len(self.collector):
+            return
+        if self.is_self_join:
+            needed = {"left": min(needed.values())}
+        self.join.expire(needed)
 
     def follow(self, delay: int) -> None:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
@@ -176,14 +245,18 @@ class Engine:
             self.advance(min(self.newest.values()) - delay)
 
     def _choose_layouts(self, prepared: Mapping[Side, Prepared]) -> None:
-        """Let a chain whose next subwindow is due look which layout is the most selective now."""
+        """Let a chain whose next subwindow is due look which layout and structure are best now."""
         for side, batch in prepared.items():
             if len(batch):
                 self.samples[side] = batch.keys.sample()
         if len(self.samples) == 2:
-            for side in prepared:
-                if self.chains[side].is_full(len(prepared[side])):
-                    self.chains[side].layout = choose_layout(self.plan, side, self.samples)
+            for side, batch in prepared.items():
+                chain = self.chains[side]
+                if chain.begins_another(len(batch)):
+                    chain.layout = choose_layout(self.plan, side, self.samples)
+                    if self.algorithm == "auto":
+                        structure = choose_structure(chain, side, self.samples, len(batch))
+                        chain.structure = structure
 
 
 def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:

@@ -6,6 +6,7 @@ time window is one more range part, over the time columns; where nothing is more
 index is sorted by time.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -23,7 +24,7 @@ from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
 from streamjoin.keys.hashing import mix_into
 from streamjoin.keys.key_ranges import Range, make_disjoint
-from streamjoin.keys.operands import OTHER, Schemas, Side, empty_batch, quoted
+from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
 from streamjoin.windows import TimeWindow, Window
@@ -47,6 +48,17 @@ class KeyColumns:
     equalities: tuple[Keys, ...]
     ranges: tuple[Keys, ...]
     rows: int
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[KeyColumns]") -> "KeyColumns":
+        """Put the keys of some batches one after the other."""
+        columns = zip(*(part.equalities for part in parts), strict=True)
+        ranges = zip(*(part.ranges for part in parts), strict=True)
+        return cls(
+            tuple(np.concatenate(each) for each in columns),
+            tuple(np.concatenate(each) for each in ranges),
+            sum(part.rows for part in parts),
+        )
 
     def sample(self) -> "KeyColumns":
         """Select some rows, spread evenly."""
@@ -171,21 +183,6 @@ def hash_equalities(keys: KeyColumns) -> Keys:
     for column in keys.equalities:
         mix_into(hashes, column)
     return hashes
-
-
-def choose_layout(plan: JoinPlan, stored: Side, samples: dict[Side, KeyColumns]) -> Layout:
-    """Return the layout under which a sample of probes finds the fewest candidates."""
-    layouts, probing = plan.layouts(), OTHER[stored]
-
-    def candidates(layout: Layout) -> int:
-        keys = np.sort(plan.index_keys(layout, samples[stored]))
-        probes = plan.index_keys(layout, samples[probing])
-        return sum(
-            int(np.maximum(keys.searchsorted(upper, "right") - keys.searchsorted(lower), 0).sum())
-            for lower, upper in plan.index_ranges(layout, probing, probes, samples[probing], None)
-        )
-
-    return layouts[0] if len(layouts) == 1 else min(layouts, key=candidates)
 
 
 def bind(

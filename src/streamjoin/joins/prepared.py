@@ -8,6 +8,7 @@ A batch is sorted at most once for each layout, and the order serves both uses o
 other side's subwindows and inserting into this side's newest (PanJoin III-A, step 2).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streamjoin.batches import in_one_piece
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
 from streamjoin.kernels import Flags, Keys, RowIds
 from streamjoin.keys.key_ranges import Range
@@ -52,6 +54,7 @@ class Prepared:
     late: NDArray[np.int64] = field(default_factory=no_rows)  # where rows stood that came too late
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
+    marks: Flags | None = None  # the rows that are stored after probing; None: all
     _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
@@ -110,6 +113,11 @@ class Prepared:
             self._part_ranges[part] = ranges
         return self._part_ranges[part]
 
+    @cached_property
+    def kept(self) -> "Prepared":
+        """The rows that are stored."""
+        return self if self.marks is None else self.select(self.marks)
+
     def select(self, flags: Flags) -> "Prepared":
         """Return the rows that are marked; where they are sorted already, they stay so."""
         count = int(np.count_nonzero(flags))
@@ -137,6 +145,24 @@ class Prepared:
             self.keys.take(rows),
             ordinals=None if self.ordinals is None else self.ordinals[rows],
         )
+
+
+def concatenate(batches: Sequence[Prepared]) -> Prepared:
+    """Return the rows of some batches of one side as one batch, to be sorted once."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    one = Prepared(
+        first.plan,
+        first.side,
+        in_one_piece([batch.rows for batch in batches], first.rows.schema),
+        KeyColumns.concatenate([batch.keys for batch in batches]),
+    )
+    if first.ordinals is not None:
+        one.ordinals = np.concatenate([batch.ordinals for batch in batches])
+        lower, upper = zip(*(batch.visible for batch in batches), strict=True)
+        one.visible = np.concatenate(lower), np.concatenate(upper)
+    return one
 
 
 @dataclass

@@ -9,53 +9,52 @@ the batch probes once and each match counts for both::
     otherwise     B as left -> chain     B as right -> chain     B -> B     insert B
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
-from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
+from streamjoin.joins.manager import Asks, Batches, Deliver, Manager
 from streamjoin.joins.plan import JoinPlan
-from streamjoin.joins.prepared import Prepared
-from streamjoin.joins.sliding import Probe, SlidingJoin
-from streamjoin.kernels import Flags
 from streamjoin.keys.operands import Side
 
 T = TypeVar("T")
 
 
-class SelfJoin(SlidingJoin[T]):
-    """A sliding join whose two chains are one; ``symmetric`` tells that one probe finds both."""
+class SelfJoin(Manager[T]):
+    """A manager whose two chains are one; ``symmetric`` tells that one probe finds both."""
 
     def __init__(
         self,
         plan: JoinPlan,
         chains: dict[Side, Chain],
-        deliver: Callable[[Found], Iterator[T]],
+        deliver: Deliver[T],
         threads: int,
         symmetric: bool,
     ) -> None:
         super().__init__(plan, chains, deliver, threads)
         self.symmetric = symmetric
 
-    def step(
+    def search(
         self,
-        batches: Mapping[Side, Prepared],
+        batches: Batches,
         interleaved: bool = False,
-        stored: Mapping[Side, Flags] | None = None,
-    ) -> Iterator[T]:
-        """Join one batch, given in both roles, with the rows so far and with itself."""
-        assert stored is None  # a distributed join stores each role by itself
+        deliver: Deliver[Any] | None = None,
+    ) -> Iterator[Any]:
+        """Look for the matches of one batch, in both roles, among the rows so far and its own."""
         if not batches or not len(batches["left"]):
             return
         left, right = batches["left"], batches["right"]
         right.share_order(left)
         chain = self.chains["left"]
         self.sort([left])
-        probes = [Probe(left, chain, mirrored=self.symmetric)]
-        if not self.symmetric:
-            probes.append(Probe(right, chain))
-        probes.append(Probe(right, [chain.alone(left)]))
+        yield from self.probe([(left, chain)], deliver, mirrored=self.symmetric)
+        asks: list[Asks] = [] if self.symmetric else [(right, chain)]
+        asks.append((right, [chain.alone(left)]))
         if interleaved:
-            probes.append(Probe(left, [chain.alone(right)]))
-        yield from self.probe(probes)
-        self.insert([left])
+            asks.append((left, [chain.alone(right)]))
+        yield from self.probe(asks, deliver)
+
+    def store(self, batches: Batches) -> None:
+        """Insert the batch once."""
+        if batches:
+            super().store({"left": batches["left"]})

@@ -33,6 +33,7 @@ class Subwindow:
 
     plan: JoinPlan
     layout: Layout
+    structure: str  # the name of its index
     rows: Rows
     index: Index
     side: Index | None = None
@@ -48,6 +49,7 @@ class Subwindow:
         cls,
         plan: JoinPlan,
         layout: Layout,
+        structure: str,
         index: Index,
         counted: bool,
         start: int = MIN_KEY,
@@ -59,6 +61,7 @@ class Subwindow:
         return cls(
             plan,
             layout,
+            structure,
             Rows(copies),
             index,
             start=start,
@@ -69,6 +72,11 @@ class Subwindow:
 
     def __len__(self) -> int:
         return self.rows.size
+
+    @property
+    def kind(self) -> tuple[Layout, str]:
+        """What the index is sorted by, and how it is made."""
+        return self.layout, self.structure
 
     def insert(self, batch: Prepared) -> None:
         """Add rows to the index."""

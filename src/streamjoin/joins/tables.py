@@ -6,11 +6,10 @@ The two sorts, which take most of the time, run side by side.
 
 import pyarrow as pa
 
+from streamjoin.joins.choosing import choose_layout
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
-from streamjoin.joins.plan import choose_layout
 from streamjoin.joins.prepared import prepare
-from streamjoin.joins.sliding import Probe
 from streamjoin.keys.operands import OTHER, Side
 
 
@@ -28,4 +27,4 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
     chain.layout = choose_layout(plan, stored, samples)
     engine.chains[probing].layout = chain.layout
     engine.join.sort(list(prepared.values()))
-    return list(engine.join.probe([Probe(prepared[probing], [chain.alone(prepared[stored])])]))
+    return list(engine.join.probe([(prepared[probing], [chain.alone(prepared[stored])])]))

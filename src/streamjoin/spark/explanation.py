@@ -2,7 +2,7 @@
 
 from pyspark.sql import DataFrame
 
-from streamjoin.advisor import ALGORITHMS, advise
+from streamjoin.advisor import advise
 from streamjoin.config import JoinConfig
 from streamjoin.explanation import split
 from streamjoin.predicates import describe, parse_condition
@@ -45,7 +45,7 @@ def explain_join(
             and f"Spark keeps joined rows with {' and '.join(inputs.residuals)}",
         ),
         ("algorithm", f"{advice.algorithm}: {advice.reason}"),
-        ("", f"({ALGORITHMS[advice.algorithm]})"),
+        ("", f"({advice.what})"),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -25,10 +25,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.batches import in_one_piece
-from streamjoin.joins.plan import SIDES, choose_layout
+from streamjoin.joins.choosing import choose_layout
+from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
-from streamjoin.joins.sliding import Probe
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import OTHER, Side
@@ -184,7 +184,7 @@ class TableCores:
                     engine.chains[side].layout = layout
                 window = engine.chains[self.stored].alone(stored)
             engine.join.sort([batch])
-            for delivery in engine.join.probe([Probe(batch, [window])]):
+            for delivery in engine.join.probe([(batch, [window])]):
                 yield from delivery.rows
 
 

@@ -1,0 +1,173 @@
+"""The manager of a sliding-window join: PanJoin's five steps and four commands (III-A).
+
+::
+
+    1  collecting      rows of both streams, until a batch is worth its while     `Collector`
+    2  preprocessing   keys; sort once; which subwindows are full, empty, met     `prepare`, chains
+    3  sending         commands: probe, then create and insert, then expire       here
+    4  processing      the workers carry them out                                 `worker`
+    5  feedback        matches, as ranges, rows or a count; what is full          ``deliver``
+
+A pair is found once, by the row that comes later; where a step has both batches, right probes left
+too::
+
+    search     L -> right chain     R -> left chain     R -> L
+    store      insert L, R
+
+Nothing is inserted before all matches are delivered, so a search that fails has changed nothing,
+and matches may stay where they are, as ranges, until somebody asks for them.
+
+Workers are threads, and kernels run without the GIL. What becomes of the matches is up to
+``deliver``: gather columns, count them, or leave them as ranges.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, Generic, TypeVar
+
+from streamjoin.joins.candidates import Found, checks_of
+from streamjoin.joins.chain import Chain
+from streamjoin.joins.commands import Command, Probe
+from streamjoin.joins.plan import JoinPlan
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.subwindow import Subwindow
+from streamjoin.joins.worker import carry_out
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.threads import share
+
+T = TypeVar("T")
+SLICE = 8192  # probes for a worker; with fewer, the threads mostly wait for the GIL
+
+Deliver = Callable[[Found], Iterator[T]]  # what becomes of matches
+Asks = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
+Batches = Mapping[Side, Prepared]
+
+
+class Manager(Generic[T]):
+    """Two chains, and the steps over them."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        chains: dict[Side, Chain],
+        deliver: Deliver[T],
+        threads: int = 1,
+    ) -> None:
+        self.plan, self.chains, self.deliver, self.threads = plan, chains, deliver, threads
+        self.seconds = {"sort": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
+        self.commands: Counter[str] = Counter()  # sent so far, by kind
+        self.inserted: list[Prepared] = []  # by the last step
+
+    def search(
+        self,
+        batches: Batches,
+        interleaved: bool = False,
+        deliver: Deliver[Any] | None = None,
+    ) -> Iterator[Any]:
+        """Look for the matches of one batch of either stream, or of both, as they are asked for.
+
+        Yields what ``deliver`` makes of them. ``interleaved`` tells that some rows of ``right``
+        arrived before some of ``left``.
+        """
+        coming = {side: batch for side, batch in batches.items() if len(batch)}
+        self.sort(list(coming.values()))
+        asks: list[Asks] = [(batch, self.chains[OTHER[side]]) for side, batch in coming.items()]
+        if len(coming) == 2:
+            left, right = coming["left"], coming["right"]
+            asks.append((right, [self.chains["left"].alone(left.kept)]))
+            if interleaved:
+                asks.append((left, [self.chains["right"].alone(right.kept)]))
+        yield from self.probe(asks, deliver)
+
+    def store(self, batches: Batches) -> None:
+        """Insert the batches, after all their matches have been taken."""
+        self.insert([batch.kept for batch in batches.values() if len(batch.kept)])
+
+    def sort(self, batches: Sequence[Prepared]) -> None:
+        """Sort each batch by the layout of the chain that it is going to probe."""
+        begin = perf_counter()
+        share(
+            lambda batch: batch.ordered(self.chains[OTHER[batch.side]].layout),
+            batches,
+            self.threads,
+        )
+        self.seconds["sort"] += perf_counter() - begin
+
+    def probe(
+        self, asks: Sequence[Asks], deliver: Deliver[Any] | None = None, mirrored: bool = False
+    ) -> Iterator[Any]:
+        """Find matches and deliver them, in the order they are asked for.
+
+        With one thread nothing is found before it is asked for, so memory stays bounded.
+        """
+        begin = perf_counter()
+        deliver = deliver or self.deliver
+        commands = [command for ask in asks for command in self._cut(*ask, mirrored)]
+        if self.threads == 1:
+            for command in commands:
+                for item in carry_out(command, deliver):
+                    self.seconds["probe"] += perf_counter() - begin
+                    yield item
+                    begin = perf_counter()
+        else:
+            parts = share(lambda command: list(carry_out(command, deliver)), commands, self.threads)
+            self.seconds["probe"] += perf_counter() - begin
+            yield from (item for part in parts for item in part)
+            begin = perf_counter()
+        self.commands["probe"] += len(commands)
+        self.seconds["probe"] += perf_counter() - begin
+
+    def insert(self, batches: Sequence[Prepared]) -> None:
+        """Store each batch in its chain."""
+        begin = perf_counter()
+        chains = self.chains
+        sent = share(
+            lambda each: self._send(chains[each.side].storing(each)), batches, self.threads
+        )
+        for each in sent:
+            self.commands += each
+        self.inserted = list(batches)
+        self.seconds["insert"] += perf_counter() - begin
+
+    def expire(self, before: Mapping[Side, int]) -> None:
+        """Drop the subwindows whose rows all have times, or ordinals, before these."""
+        begin = perf_counter()
+        for side, bound in before.items():
+            self.commands += self._send(self.chains[side].expiring(bound))
+        self.seconds["expire"] += perf_counter() - begin
+
+    def _send(self, commands: Iterable[Command]) -> Counter[str]:
+        """Have commands carried out one by one, each planned after the last; count them."""
+        sent: Counter[str] = Counter()
+        for command in commands:
+            sent[type(command).__name__.lower()] += 1
+            for _ in carry_out(command, self.deliver):
+                pass  # only probes give anything
+        return sent
+
+    def _cut(self, batch: Prepared, subwindows: Iterable[Subwindow], mirrored: bool) -> list[Probe]:
+        """Cut a probe into one for each worker, after what they share has been computed."""
+        targets = []
+        for subwindow in subwindows:
+            if meets(batch, subwindow):
+                batch.ordered(subwindow.layout)
+                targets.append((subwindow, checks_of(batch, subwindow)))
+        if not targets:
+            return []
+        count = min(self.threads, max(len(batch) // SLICE, 1))
+        cuts = [len(batch) * number // count for number in range(count + 1)]
+        return [Probe(batch, targets, first, last, mirrored) for first, last in pairwise(cuts)]
+
+
+def meets(batch: Prepared, subwindow: Subwindow) -> bool:
+    """Whether any row of the batch has any row of the subwindow in its window."""
+    if batch.times is not None:
+        lower, upper = batch.reach
+        return lower <= subwindow.newest and upper >= subwindow.oldest
+    if subwindow.ordinals is not None and batch.visible is not None:
+        first, last = batch.visible
+        ordinals = subwindow.ordinals
+        return bool(first.min() <= ordinals.last and last.max() >= ordinals.first)
+    return True

@@ -1,0 +1,71 @@
+"""A worker: carries out the commands of a manager, and keeps what it finds until it is asked for.
+
+In one process all workers see all subwindows, so a probe is cut by rows: each worker takes a part
+of the key range, and looks into every subwindow (PanJoin III-G3). On Spark a worker is a join core,
+with the subwindows of its share of the rows.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.commands import Command, Create, Expire, Insert, Probe
+from streamjoin.joins.plan import Layout
+from streamjoin.keys.key_ranges import Range
+
+T = TypeVar("T")
+
+
+def carry_out(command: Command, deliver: Callable[[Found], Iterator[T]]) -> Iterator[T]:
+    """Carry out a command; what a probe finds goes through ``deliver``, as it is asked for."""
+    match command:
+        case Probe():
+            yield from probe(command, deliver)
+        case Insert():
+            insert(command)
+        case Create():
+            create(command)
+        case Expire():
+            expire(command)
+
+
+def create(command: Create) -> None:
+    """Seal the newest subwindow and put an empty one behind it."""
+    chain = command.chain
+    if chain.subwindows:
+        chain.subwindows[-1].seal()
+    chain.subwindows.append(chain.make_subwindow(command.capacity, command.start))
+
+
+def insert(command: Insert) -> None:
+    """Add rows to their subwindow."""
+    chain = command.chain
+    late = command.late
+    if late is None:
+        chain.subwindows[-1].insert(command.batch)
+    else:
+        late.insert_late(command.batch, lambda: chain.make_index(late.structure, 0))
+
+
+def expire(command: Expire) -> None:
+    """Drop a subwindow."""
+    chain = command.chain
+    chain.subwindows = [held for held in chain.subwindows if held is not command.subwindow]
+
+
+def probe(command: Probe, deliver: Callable[[Found], Iterator[T]]) -> Iterator[T]:
+    """Search the subwindows for the rows that the command names."""
+    batch, rows = command.batch, slice(command.first, command.last)
+    ranges: dict[Layout, list[Range]] = {}
+    for subwindow, checks in command.targets:
+        layout = subwindow.layout
+        order = batch.ordered(layout).order[rows]
+        if layout not in ranges:
+            ranges[layout] = batch.ranges(layout, rows)
+        for lower, upper in ranges[layout]:
+            for index in subwindow.indexes:
+                for matches in index.probe(lower, upper):
+                    if len(matches):
+                        yield from deliver(
+                            Found(batch, subwindow, matches, order, checks, command.mirrored)
+                        )
