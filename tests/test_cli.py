@@ -9,6 +9,8 @@ from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
 import streamjoin.benchmarks.registry as registry
+from streamjoin import calibration
+from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Series
 from streamjoin.cli import app
 
@@ -203,6 +205,32 @@ def test_bench_prints_a_table_and_writes_json(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "much" in result.stdout
     assert json.loads(path.read_text())["claims"][0]["value"] == 9.0
+
+
+def test_bench_draws_figures(tmp_path, monkeypatch):
+    def suite(report, quick):
+        figure = Figure("fig1", "a title", "x", "y")
+        for place in (1, 2, 4):
+            figure.add("a line", place, 10 / place)
+        report.figures.append(figure)
+
+    monkeypatch.setitem(registry.SUITES, "example", suite)
+    result = run("bench", "example", "--plots", tmp_path, "--json", tmp_path / "r.json")
+    assert "2 pictures" in result.stdout
+    assert (tmp_path / "fig1.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "fig1.svg").read_text()
+    lines = json.loads((tmp_path / "r.json").read_text())["figures"]["fig1"]["lines"]
+    assert lines == {"a line": [[1, 10], [2, 5], [4, 2.5]]}
+
+
+def test_calibrate_writes_what_explain_tells(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMJOIN_CALIBRATION", str(tmp_path / "calibration.json"))
+    monkeypatch.setattr(calibration, "BATCHES", (64, 1024))
+    monkeypatch.setattr(calibration, "MATCHES", (1, 16))
+    result = run("calibrate", "--rows", 1 << 14)
+    assert result.exit_code == 0, result.output
+    assert "auto takes" in result.stdout
+    assert "measured on this machine" in run("explain", "l.x < r.x").stdout
 
 
 def test_bench_names_the_suites():

@@ -206,11 +206,36 @@ def run(
 
 
 @app.command()
+def calibrate(
+    rows: Annotated[int, typer.Option(min=1 << 14, help="In the subwindow that is measured.")] = (
+        1 << 20
+    ),
+) -> None:
+    """Measure which structure is the fastest here, for ``algorithm="auto"`` to choose by.
+
+    Takes half a minute, on a machine that does nothing else. The result is kept for this user, in
+    a file; explain tells what it says.
+    """
+    with _friendly_errors():
+        from streamjoin.calibration import as_table, calibrate
+        from streamjoin.thresholds import save_thresholds
+
+        with Console(stderr=True).status("compiling kernels ...") as status:
+            thresholds, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
+        Console().print(as_table(costs))
+        typer.echo(f"auto takes {thresholds.describe()}\nwritten to {save_thresholds(thresholds)}")
+
+
+@app.command()
 def bench(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="Which one, e.g. engine.")],
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False,
     json: Annotated[
         Path | None, typer.Option(help="Write machine, versions, raw series and claims here.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Draw the suite's figures here, as PNG and SVG."),
     ] = None,
 ) -> None:
     """Measure a suite against its competitors and its targets.
@@ -218,6 +243,7 @@ def bench(
     [bold]Example[/bold]: [green]streamjoin bench engine --quick --json out.json[/green]
     """
     with _friendly_errors():
+        from streamjoin.benchmarks.figures import draw
         from streamjoin.benchmarks.harness import Report
         from streamjoin.benchmarks.registry import find_suite
         from streamjoin.files import check_folder
@@ -231,6 +257,9 @@ def bench(
         if json is not None:
             report.to_json(json)
             typer.echo(f"written to {json}")
+        if plots is not None:
+            files = draw(report.figures, plots)
+            typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
+from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.machine import describe_machine, describe_versions
 
 Direction = Literal["at least", "at most"]
@@ -157,6 +158,7 @@ class Report:
     seeds: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     details: dict[str, Any] = field(default_factory=dict)
+    figures: list[Figure] = field(default_factory=list)
 
     def seed(self, name: str, value: int) -> int:
         """Record a seed and give it back."""
@@ -229,6 +231,7 @@ class Report:
             "settings": self.settings,
             "claims": [claim.to_dict() for claim in self.claims],
             "details": self.details,
+            "figures": {figure.name: figure.to_dict() for figure in self.figures},
             "series": [
                 {**series.summary(), "values": list(series.values)} for series in self.series
             ],

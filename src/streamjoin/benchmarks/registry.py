@@ -22,6 +22,7 @@ def _lazy(module: str) -> Suite:
 
 SUITES: dict[str, Suite] = {
     "engine": _lazy("streamjoin.benchmarks.engine"),
+    "panjoin": _lazy("streamjoin.benchmarks.panjoin"),
     "spark": _lazy("streamjoin.benchmarks.spark"),
 }
 

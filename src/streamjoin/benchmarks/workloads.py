@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.config import JoinConfig
+from streamjoin.indexes.protocol import Index
 from streamjoin.joins.arrivals import number_step
 from streamjoin.joins.candidates import Found, checked
-from streamjoin.joins.chain import MakeIndex
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.plan import SIDES
@@ -22,9 +22,9 @@ SCHEMA = pa.schema({"x": pa.int64(), "id": pa.int64()})
 FILL = 1 << 18  # rows a batch while a window is filled
 
 
-def uniform_batch(rng: np.random.Generator, rows: int) -> pa.RecordBatch:
+def uniform_batch(rng: np.random.Generator, rows: int, span: int = SPAN) -> pa.RecordBatch:
     """Return rows with a uniform key ``x`` and a payload ``id``."""
-    return pa.record_batch({"x": rng.integers(0, SPAN, rows), "id": np.arange(rows)}, schema=SCHEMA)
+    return pa.record_batch({"x": rng.integers(0, span, rows), "id": np.arange(rows)}, schema=SCHEMA)
 
 
 def band_for(rows: int, matches: float) -> str:
@@ -38,7 +38,10 @@ def pair_ids(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
 
 
 class FullWindow:
-    """A band join over two full count windows; each step pushes a batch of either stream."""
+    """A join over two full count windows, by a band if ``on`` says nothing else.
+
+    Each step pushes a batch of either stream.
+    """
 
     def __init__(
         self,
@@ -49,20 +52,21 @@ class FullWindow:
         deliver: Callable[[Found, pa.Schema], Iterator[Delivery]],
         seed: int,
         threads: int = 2,
-        make_index: MakeIndex | None = None,
+        make_index: Callable[[int], Index] | None = None,
+        on: str | None = None,
+        span: int = SPAN,
     ) -> None:
         self.window, self.batch = CountWindow(window), batch
-        config = JoinConfig.check(
-            band_for(window, matches), self.window, algorithm=algorithm, threads=threads
-        )
+        on = on or band_for(window, matches)
+        config = JoinConfig.check(on, self.window, algorithm=algorithm, threads=threads)
         self.engine: Engine = config.make_engine(dict.fromkeys(SIDES, SCHEMA), deliver=deliver)
         if make_index is not None:
             for chain in self.engine.chains.values():
-                chain.make_index = make_index
+                chain.make_index = lambda _, capacity: make_index(capacity)
         rng = np.random.default_rng(seed)
         for first in range(0, window, FILL):
-            self._fill(uniform_batch(rng, min(FILL, window - first)))
-        steps = [{side: uniform_batch(rng, batch) for side in SIDES} for _ in range(8)]
+            self._fill(uniform_batch(rng, min(FILL, window - first), span))
+        steps = [{side: uniform_batch(rng, batch, span) for side in SIDES} for _ in range(8)]
         self.steps: Iterator[dict[Side, pa.RecordBatch]] = cycle(steps)
 
     def _fill(self, batch: pa.RecordBatch) -> None:
@@ -71,8 +75,8 @@ class FullWindow:
         prepared = {side: prepare(engine.plan, side, batch) for side in SIDES}
         counts = dict.fromkeys(SIDES, batch.num_rows)
         number_step(self.window, prepared, counts, arrived, {})
+        engine.join.insert(list(prepared.values()))
         for side in SIDES:
-            engine.chains[side].insert(prepared[side])
             arrived[side] += batch.num_rows
 
     def run(self, steps: int) -> None:

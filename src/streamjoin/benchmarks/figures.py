@@ -1,0 +1,67 @@
+"""Figures: lines over one axis, measured by a suite, written as numbers and drawn as pictures."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Scale = Literal["linear", "log"]
+COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
+MARKS = "osD^vPX*"
+
+
+@dataclass
+class Figure:
+    """Some lines: for each label, points (x, y) in the order of x."""
+
+    name: str  # of the file
+    title: str
+    across: str  # what x is
+    up: str  # what y is
+    scales: tuple[Scale, Scale] = ("log", "log")
+    lines: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def add(self, label: str, x: float, y: float) -> None:
+        """Add a point to a line."""
+        self.lines.setdefault(label, []).append((x, y))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figure as it is written to JSON."""
+        return {
+            "title": self.title,
+            "x": self.across,
+            "y": self.up,
+            "lines": {label: [list(point) for point in line] for label, line in self.lines.items()},
+        }
+
+
+def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Draw each figure as PNG and as SVG; return the files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    style: Any = {"svg.hashsalt": "streamjoin", "font.size": 10, "axes.spines.top": False}
+    with plt.rc_context({**style, "axes.spines.right": False}):
+        for figure in figures:
+            canvas, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+            for number, (label, line) in enumerate(figure.lines.items()):
+                xs, ys = zip(*line, strict=True)
+                mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]
+                axes.plot(xs, ys, marker=mark, color=colour, label=label, linewidth=1.6)
+            axes.set_xscale(figure.scales[0], **({"base": 2} if figure.scales[0] == "log" else {}))
+            axes.set_yscale(figure.scales[1])
+            if figure.scales[1] == "linear":
+                axes.set_ylim(bottom=0)
+            axes.set(title=figure.title, xlabel=figure.across, ylabel=figure.up)
+            axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
+            axes.legend(frameon=False, fontsize=8)
+            for ending in ("png", "svg"):
+                path = folder / f"{figure.name}.{ending}"
+                canvas.savefig(path, dpi=130, metadata={"Date": None} if ending == "svg" else None)
+                written.append(path)
+            plt.close(canvas)
+    return written
