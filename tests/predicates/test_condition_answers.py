@@ -126,7 +126,7 @@ def in_intervals(part: Band, operands: Callable[[Bound], tuple[Any, Any]]) -> bo
     return any(satisfied(each.lower, ">") and satisfied(each.upper, "<") for each in part.intervals)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(INTEGER_CONDITIONS)
 def test_integers_and_nulls_match_as_duckdb_says(text: str) -> None:
     condition = parse_condition(text)
@@ -239,7 +239,7 @@ def all_pairs() -> Iterable[tuple[Double, Double]]:
     return product(DOUBLES, DOUBLES)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(DOUBLE_CONDITIONS)
 @example("l.x <= r.x + 3 and l.x < r.x + 5")
 @example("l.x <= r.x + 3 and l.x >= r.x + 5")

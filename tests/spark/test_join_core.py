@@ -26,7 +26,7 @@ TIME = pa.timestamp("us", "UTC")
 TIMED = SCHEMA.set(SCHEMA.get_field_index("t"), pa.field("t", TIME))
 
 # Rows come from a seed, which cannot be shrunk.
-random = settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+random = settings(max_examples=16, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 seeds = st.integers(0, 10**6)
 
 

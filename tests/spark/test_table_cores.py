@@ -13,7 +13,7 @@ from spark.in_process import join_tables, make_join
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.registry import INDEXES
 
-random = settings(max_examples=100)
+random = settings(max_examples=60)
 
 
 def spread(name, routing, algorithm, **window):
