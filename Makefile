@@ -26,7 +26,7 @@ test: lint java ## Run every check: linters, types, import layers, all tests
 	@echo "==> pytest"
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(PYTEST) $(ARGS)
 
-test-long: $(STAMP) java ## Kill a streaming join ten times over and compare: some minutes
+test-long: $(STAMP) java ## Kill a streaming join ten times over, and what else takes minutes
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(BIN)/python -m pytest tests/long -s $(ARGS)
 
 test-fast: $(STAMP) ## Run the tests without the slow ones, last failures first, and stop at a failure

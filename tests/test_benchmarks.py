@@ -13,23 +13,11 @@ import pytest
 from rich.console import Console
 
 import streamjoin as sj
-from streamjoin import spark as sjs
-from streamjoin.benchmarks import spark_inputs, spark_tables
+from streamjoin.benchmarks import spark_inputs
 from streamjoin.benchmarks.harness import Claim, Report, Series, interleave, measure
 from streamjoin.benchmarks.machine import describe_machine, describe_versions
 from streamjoin.benchmarks.registry import SUITES, find_suite
 from streamjoin.benchmarks.spark_baselines import side_by_side
-from streamjoin.benchmarks.spark_pipelines import (
-    DISCARDING,
-    IN_MEMORY,
-    OURS,
-    STORING,
-    Workbench,
-    counted,
-    spark_own,
-    take_turns,
-)
-from streamjoin.benchmarks.spark_tables import Way
 from streamjoin.errors import StreamJoinError
 
 
@@ -189,36 +177,3 @@ def test_rows_side_by_side_are_as_many_as_asked_for():
     given = list(side_by_side([left, right.slice(0, 3)], 8, schema))
     assert [batch.num_rows for batch in given] == [3, 3, 2]
     assert all(batch.schema == schema for batch in given)
-
-
-@pytest.mark.spark
-def test_pipelines_do_what_they_are_compared_for(spark, tmp_path):
-    session = spark.newSession()
-    sjs.configure(session)
-    bench = Workbench(quiet_report(), session, tmp_path)
-    shape, own = spark_inputs.equal_shape(300), spark_own("own", IN_MEMORY)
-    streams = spark_inputs.write_streams(tmp_path / "in", shape, 300, 2, 1, seed=1)
-    pipelines = [counted(OURS), counted(STORING), counted(DISCARDING), counted(own)]
-    ours, storing, discarding, theirs = take_turns(bench, "tiny", streams, pipelines, 0, 1)
-    tables = (
-        pa.concat_tables(pq.read_table(path) for path in sorted((streams.folder / side).iterdir()))
-        for side in ("left", "right")
-    )
-    expected = sj.join_tables(*tables, streams.on, streams.time_window, "ts").num_rows
-    assert ours.delivered == theirs.delivered == expected
-    assert storing.delivered == spark_inputs.MATCHES * 2 * streams.batch
-    assert storing.told("live_rows") == ours.told("live_rows")
-    assert storing.told("memory_bytes") == 0
-    assert discarding.delivered is None
-    assert [len(each.rates.values) for each in (ours, discarding)] == [2, 2]
-    assert {"durations", "cores", "state"} == set(ours.breakdown())
-
-
-@pytest.mark.spark
-def test_all_ways_to_join_tables_give_the_same(spark, tmp_path):
-    tables = spark_tables.Tables.write(Workbench(quiet_report(), spark, tmp_path), 2_000)
-    expected = tables.by_spark()
-    assert expected[0] == pytest.approx(4_000, rel=0.1)
-    assert tables.ours() == expected
-    for way in (Way(1), Way(4), Way(16, "shuffle_hash", 4)):
-        assert tables.by_hand(way) == expected

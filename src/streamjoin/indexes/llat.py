@@ -82,17 +82,19 @@ def remove(table: Entries, partition: Int, count: int) -> int:
 
 
 @kernel
-def copy_out(table: Entries, partitions: int, keys: Keys, row_ids: RowIds, ends: Positions) -> None:
-    """Write the tuples of all partitions one after the other, and where each partition ends."""
+def copy_chains(
+    table: Entries, firsts: Positions, keys: Keys, row_ids: RowIds, ends: Positions
+) -> None:
+    """Write the tuples of some chains, by their first entries, and where each chain ends."""
     at = 0
-    for partition in range(partitions):
-        entry = np.int64(partition)
+    for number in range(firsts.size):
+        entry = firsts[number]
         while entry != NONE:
             for i in range(table.tails[entry], table.heads[entry]):
                 keys[at], row_ids[at] = table.keys[entry, i], table.row_ids[entry, i]
                 at += 1
             entry = np.int64(table.nexts[entry])
-        ends[partition] = at
+        ends[number] = at
 
 
 class LLAT:
@@ -122,7 +124,7 @@ class LLAT:
         size = int((table.heads - table.tails).sum())
         keys, row_ids = np.empty(size, np.int64), np.empty(size, np.int32)
         ends = np.empty(self.partitions, np.int64)
-        copy_out(table, self.partitions, keys, row_ids, ends)
+        copy_chains(table, np.arange(self.partitions), keys, row_ids, ends)
         return keys, row_ids, ends
 
     @property

@@ -41,7 +41,7 @@ from streamjoin.indexes.inner_nodes import (
     make_path,
     restart,
 )
-from streamjoin.indexes.llat import NONE, Entries, append, make_entries, take_entry
+from streamjoin.indexes.llat import NONE, Entries, append, copy_chains, make_entries, take_entry
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.tree import Tree
 from streamjoin.indexes.wide_leaves import Leaves, count_leaf, insert_batch, link
@@ -85,19 +85,6 @@ def scan_leaves(
                 leaf = np.int64(held.followers[leaf])
         ends[probe] = count
     return lower.size, 0
-
-
-@kernel
-def copy_out(table: Entries, order: Positions, keys: Keys, row_ids: RowIds) -> None:
-    """Write the tuples of leaves one after the other."""
-    at = 0
-    for leaf in order:
-        entry = np.int64(leaf)
-        while entry != NONE:
-            for i in range(table.heads[entry]):
-                keys[at], row_ids[at] = table.keys[entry, i], table.row_ids[entry, i]
-                at += 1
-            entry = np.int64(table.nexts[entry])
 
 
 @kernel
@@ -164,9 +151,9 @@ class WiBTree(Tree):
         """Snapshot leaf by leaf; how many tuples a leaf has, and its upper end, stand beside it."""
         order = np.array(leaves(self.nodes))
         keys, row_ids = np.empty(self.size, np.int64), np.empty(self.size, np.int32)
-        copy_out(self.entries, order, keys, row_ids)
-        counts = np.array([count_leaf(self.entries, leaf) for leaf in order])
-        bounds = np.stack([counts, self.leaves.uppers[order]])
+        ends = np.empty(order.size, np.int64)
+        copy_chains(self.entries, order, keys, row_ids, ends)
+        bounds = np.stack([np.diff(ends, prepend=0), self.leaves.uppers[order]])
         batch = pa.record_batch({"keys": keys, "row_ids": row_ids})
         return batch.replace_schema_metadata({LEAVES: bounds.tobytes(), WIDTHS: str(self.width)})
 
