@@ -99,8 +99,8 @@ class StreamJoin:
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
 
-        Rows that wait in batch mode are joined too. The results are good until the join is used
-        again.
+        Rows that wait in batch mode are joined too. The results are good until the next push, find,
+        flush or snapshot, and ``stats.matches`` does not count them.
 
         >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
         >>> _ = join.push(left=pa.table({"x": range(1000)}), right=pa.table({"x": [0]}))

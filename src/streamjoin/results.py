@@ -27,7 +27,7 @@ class Results:
         if self._found is None:
             raise StreamJoinError(
                 "these results are gone: the join has been used since; read them before the next "
-                "push, find, flush, advance or snapshot"
+                "push, find, flush or snapshot"
             )
         return self._found
 

@@ -39,5 +39,5 @@ class JoinStats:
             null_times=counters.null_times,
             seconds=engine.seconds | engine.join.seconds,
             commands=dict(engine.join.commands),
-            waiting=len(engine.collector),
+            waiting=engine.collector.count,
         )

@@ -7,14 +7,13 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
 from joins.test_contract import CONDITIONS, check, conditions, pairs, steps_of, streams, table
 from streamjoin.joins import engine as engines
-from streamjoin.joins.collector import Collector
 
 random = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 batch_rows = st.sampled_from([1, 3, 10, 1000])
@@ -41,14 +40,16 @@ def go(data, join, steps, after=lambda join: None):
             found += joined(join.flush())
         if act in ("find", "count"):
             results = join.find(table(left), table(right))
+            after(join)
             count = results.count()
             rows = joined(results.to_table())
             assert rows.total() == count
             found += rows
         else:
             found += joined(join.push(table(left), table(right)))
+            event("some rows wait" if join.stats.waiting else "no row waits")
+            after(join)
         check(join)
-        after(join)
     return found + joined(join.flush()), join
 
 
@@ -88,10 +89,25 @@ def test_time_windows_with_a_watermark(data, name, before, rows):
             join.advance(moved)
             watermark[0] = max(watermark[0], moved)
 
-    found, join = go(data, join, steps, move)
+    found, _ = go(data, join, steps, move)
     assert found == join_by_time(*kept, predicate, before, 4)
-    if join._engine is not None:
-        assert join.stats.matches <= found.total()
+
+
+@random
+@given(data=st.data(), name=conditions, delay=st.integers(0, 10), rows=batch_rows)
+def test_a_watermark_that_follows_the_data(data, name, delay, rows):
+    left, right = data.draw(streams(most=25))
+    text, _ = CONDITIONS[name]
+    steps = data.draw(steps_of(left, right))
+    one, other = (
+        sj.StreamJoin(text, sj.TimeWindow(3), "t", delay=delay, threads=1, batch_rows=waiting)
+        for waiting in (None, rows)
+    )
+    expected = sum((joined(one.push(*map(table, step))) for step in steps), Counter())
+    found, other = go(data, other, steps)
+    assert found == expected
+    if other._engine is not None:
+        assert (other.stats.late, other.stats.waiting) == (one.stats.late, 0)
 
 
 @random
@@ -121,16 +137,21 @@ def numbers(*values):
 
 def test_rows_wait_until_there_are_enough():
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(10), batch_rows=4)
-    assert join.push(left=numbers(1, 2), right=numbers(9)).num_rows == 0
-    assert join.push(right=numbers(2)).num_rows == 1
+    assert join.push(left=numbers(1, 2), right=numbers(1)).num_rows == 0
+    assert (join.stats.waiting, join.stats.live_left) == (3, 0)
+    assert join.push(right=numbers(2)).num_rows == 2
+    assert (join.stats.waiting, join.stats.live_left) == (0, 2)
+    assert join.push(right=numbers(1)).num_rows == 0
+    assert join.flush().num_rows == 1
 
 
 def test_rows_wait_until_the_first_has_waited_long_enough():
     now = [0.0]
-    collector = Collector(seconds=5, clock=lambda: now[0])
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(10), batch_time="5 seconds")
     join.push(left=numbers(), right=numbers())
-    join._engine.collector = collector
+    collector = join._engine.collector
+    assert (collector.rows, collector.seconds) == (None, 5)
+    collector.clock = lambda: now[0]
     assert join.push(left=numbers(1)).num_rows == 0
     now[0] = 4.0
     assert join.push(right=numbers(1)).num_rows == 0
@@ -156,6 +177,33 @@ def test_results_are_good_until_the_join_is_used_again():
     with pytest.raises(sj.StreamJoinError, match="these results are gone"):
         results.count()
     assert join.push(left=numbers(0)).num_rows == 2
+
+
+def test_results_outlive_a_watermark_that_moves_past_their_rows():
+    def rows(t, *values):
+        return pa.table({"x": values, "t": [t] * len(values)})
+
+    join = sj.StreamJoin("l.x = r.x", sj.TimeWindow(10), time="t", delay=0)
+    join.push(rows(0, 1, 2, 3), rows(0, 9))
+    results = join.find(rows(5, 4), rows(5, 3, 2, 1))
+    join.advance(1000)
+    assert results.count() == 3
+    assert sorted(results.to_table()["x"].to_pylist()) == [1, 2, 3]
+    assert join.flush().num_rows == 0
+    assert (join.stats.live_left, join.stats.live_right) == (0, 0)
+
+
+def test_rows_that_cannot_be_joined_are_dropped_and_the_join_goes_on():
+    on = "l.x < r.x and 10 / (l.x + r.x) > 1"
+    join = sj.StreamJoin(on, sj.CountWindow(10), batch_rows=4, threads=1)
+    join.push(left=numbers(1), right=numbers(2))
+    join.push(left=numbers(-3))
+    with pytest.raises(sj.EvaluationError) as caught:
+        join.push(right=numbers(3))
+    assert "4 rows that waited are dropped" in caught.value.__notes__[-1]
+    assert join.stats.waiting == 0
+    join.push(left=numbers(1), right=numbers(2))
+    assert join.flush().num_rows == 1
 
 
 @pytest.mark.parametrize("rows", [0, -1, "many"])

@@ -30,7 +30,9 @@ class Collector:
         """Whether there is anything to wait for."""
         return self.rows is not None or self.seconds is not None
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many rows wait."""
         return sum(len(batch) for batches in self.waiting.values() for batch in batches)
 
     def add(self, batches: Mapping[Side, Prepared]) -> None:
@@ -46,7 +48,7 @@ class Collector:
         """Whether the rows have waited long enough."""
         if self.since is None:
             return False
-        if self.rows is not None and len(self) >= self.rows:
+        if self.rows is not None and self.count >= self.rows:
             return True
         return self.seconds is not None and self.clock() - self.since >= self.seconds
 

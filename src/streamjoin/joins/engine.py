@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.batches import joined_schema
+from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.registry import make_index
 from streamjoin.joins.arrivals import Orders, number_step
@@ -99,7 +100,7 @@ class Engine:
         else:
             self.join = Manager(plan, chains, self._deliver, threads)
         self._deliver_to = deliver
-        self.collector = collector or Collector()
+        self.collector = Collector() if collector is None else collector
         self._unsettled: dict[Side, Prepared] | None = None
 
     def _make_chain(self, side: Side) -> Chain:
@@ -150,18 +151,27 @@ class Engine:
     def flush(self) -> list[pa.RecordBatch]:
         """Join all rows that wait."""
         self.settle()
-        joined = list(self._join(self.collector.joined(), self._is_counted))
-        self.collector.clear()
-        self._expire()
-        return joined
+        waiting = self.collector.joined()
+        try:
+            return list(self._join(waiting, self._is_counted))
+        except StreamJoinError as error:
+            error.add_note(
+                f"the {self.collector.count:,} rows that waited are dropped; push them again "
+                "without the one that this is about"
+            )
+            raise
+        finally:
+            self.collector.clear()
+            self._expire()
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
         self.collect(batches)
         coming = self.collector.joined()
         self._choose_layouts(coming)
-        self._unsettled = coming
-        return list(self.join.search(coming, self._is_counted, deliver=lambda found: iter([found])))
+        found = self.join.search(coming, self._is_counted, deliver=lambda each: iter([each]))
+        matches, self._unsettled = list(found), coming
+        return matches
 
     def settle(self) -> None:
         """Store the rows whose matches `find` has given; from now on they match others."""
@@ -217,7 +227,6 @@ class Engine:
 
     def advance(self, watermark: int) -> None:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet."""
-        self.settle()
         if self.watermark is not None and watermark <= self.watermark:
             return
         self.watermark = watermark
@@ -233,7 +242,7 @@ class Engine:
             needed = self.plan.needed_from(self.watermark)
         else:
             return
-        if len(self.collector):
+        if self.collector.count:
             return
         if self.is_self_join:
             needed = {"left": min(needed.values())}
