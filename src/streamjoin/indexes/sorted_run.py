@@ -30,7 +30,7 @@ from typing import Self
 import numpy as np
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.parallel_merge import PIECE, merge_parallel
+from streamjoin.indexes.merging import merge
 from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 
 KEYS = 8  # keys to an entry of the fine level: one cache line
@@ -143,22 +143,6 @@ def find_ranges(
 
 
 @kernel
-def merge_into(keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds) -> None:
-    """Merge a sorted batch into a sorted run, in place, from the back; equal keys stay in order."""
-    old, new = size - 1, new_keys.size - 1
-    slot = old + new + 1
-    while new >= 0:
-        key = new_keys[new]
-        while old >= 0 and keys[old] > key:  # on equal keys the batch's tuples are younger
-            keys[slot], row_ids[slot] = keys[old], row_ids[old]
-            old -= 1
-            slot -= 1
-        keys[slot], row_ids[slot] = key, new_ids[new]
-        new -= 1
-        slot -= 1
-
-
-@kernel
 def sample(keys: Keys, size: int, stride: int, samples: Keys) -> None:
     """Copy the first of every ``stride`` keys of a run, and pad what follows."""
     count = (size + stride - 1) // stride
@@ -202,11 +186,8 @@ class SortedRun:
         size = self.size + keys.size
         if size > self.capacity:
             self.resize(max(size, self.capacity + self.capacity // 2))
-        pieces = min(threads, self.size // PIECE)
-        if pieces > 1:
-            merge_parallel(self.keys, self.row_ids, self.size, keys, row_ids, pieces)
-        elif self.size:
-            merge_into(self.keys, self.row_ids, self.size, keys, row_ids)
+        if self.size:
+            merge(self.keys, self.row_ids, self.size, keys, row_ids, threads)
         else:
             self.keys[:size], self.row_ids[:size] = keys, row_ids
         self.size = size

@@ -1,8 +1,8 @@
-"""Merging a batch into a sorted run with several threads, in place (PanJoin III-G3).
+"""Merging a batch into a sorted run, in place and from the back (PanJoin III-D).
 
-The run is cut into pieces of about the same work. Each piece moves up by the number of batch keys
-that come before it, into the beginning of the next one; so every piece first saves its own
-beginning::
+With several threads (III-G3) the run is cut into pieces of about the same work. Each piece moves up
+by the number of batch keys that come before it, into the beginning of the next one; so every piece
+first saves its own beginning::
 
     run    [ 1 3 4 | 6 7 9 ] . . .      batch [ 2 5 8 ]      cut at 5: two keys before it
     saved            6 7
@@ -17,6 +17,7 @@ from streamjoin.kernels import Keys, RowIds, kernel
 from streamjoin.threads import share
 
 PIECE = 1 << 17  # tuples that are worth a thread
+NO_KEYS, NO_IDS = np.empty(0, np.int64), np.empty(0, np.int32)
 
 
 @kernel
@@ -47,7 +48,7 @@ def merge_down(
         keys[slot], row_ids[slot] = key, new_ids[new]
         new -= 1
         slot -= 1
-    if slot > old:
+    if slot > old:  # else the rest lies where it belongs
         while old >= 0:
             keys[slot], row_ids[slot] = old_keys[old], old_ids[old]
             old -= 1
@@ -82,10 +83,14 @@ def merge_piece(
         slot -= 1
 
 
-def merge_parallel(
-    keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds, count: int
+def merge(
+    keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds, threads: int = 1
 ) -> None:
-    """Merge an ascending batch into a run of ``size`` tuples, in ``count`` pieces side by side."""
+    """Merge an ascending batch into a run of ``size`` tuples, which has room for it behind them."""
+    count = min(threads, size // PIECE)
+    if count < 2:
+        merge_piece(keys, row_ids, 0, size, NO_KEYS, NO_IDS, new_keys, new_ids, 0)
+        return
     cuts = [size * number // count for number in range(count + 1)]
     # On equal keys the batch's tuples are younger: those equal to a cut come behind it.
     places = [0, *(int(np.searchsorted(new_keys, keys[cut])) for cut in cuts[1:-1]), new_keys.size]
