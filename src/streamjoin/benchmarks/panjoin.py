@@ -171,22 +171,21 @@ def whole_join(report: Report, window: int, target: float, bi_sort_target: float
                 )
                 equal.add(name, batch, rate_of(full))
             for matches in SELECTIVITIES:
-                batch = PROBES if algorithm == "bi_sort" else max(PROBES // matches, NESTED)
-                full = FullWindow(window, batch, matches, algorithm, keep_ranges, 3)
+                full = FullWindow(window, PROBES, matches, algorithm, keep_ranges, 3)
                 rates = rates_of(full)
                 bands.add(name, matches, median(rates))
                 nested[window].add(name, matches, median(rates))
                 if matches == 1:
                     found[name] = Series(f"whole join, {name}", tuple(rates), "M/s")
-                small = FullWindow(window // 8, batch, matches, algorithm, keep_ranges, 3)
+                small = FullWindow(window // 8, PROBES, matches, algorithm, keep_ranges, 3)
                 nested[window // 8].add(name, matches, rate_of(small))
                 if matches <= 64:
-                    gathered = rate_of(FullWindow(window, batch, matches, algorithm, gather, 3))
+                    gathered = rate_of(FullWindow(window, PROBES, matches, algorithm, gather, 3))
                     share.add(name, matches, max(1 - gathered / median(rates), 0))
                 if matches in (1, 64):
                     for threads in (1, 2):
                         full = FullWindow(
-                            window, batch, matches, algorithm, keep_ranges, 3, threads=threads
+                            window, PROBES, matches, algorithm, keep_ranges, 3, threads=threads
                         )
                         workers.add(f"{name}, {matches} matches", threads, rate_of(full))
         loops = {}

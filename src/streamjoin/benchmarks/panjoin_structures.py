@@ -148,14 +148,12 @@ def partitions(bed: Bed) -> None:
             for partition in (32, 64, 256, 1024):
                 index = bed.filled(partial(sized, partition=partition), bed.rows)
                 for matches in SELECTIVITIES:
-                    batch = max(PROBES // matches, 64)
-                    rate = bed.probe_rate(index, bed.rows, batch, matches)
+                    rate = bed.probe_rate(index, bed.rows, PROBES, matches)
                     bands.add(f"{partition} tuples", matches, rate)
                 del index
                 for matches in SELECTIVITIES[::2]:
                     index = bed.filled(partial(sized, partition=partition), bed.rows, matches)
-                    batch = max(PROBES // matches, 64)
-                    rate = bed.probe_rate(index, bed.rows, batch, matches, equal=True)
+                    rate = bed.probe_rate(index, bed.rows, PROBES, matches, equal=True)
                     equals.add(f"{partition} tuples", matches, rate)
             bed.report.figures += [by_part, by_rows, equal, equals, bands]
 
@@ -214,8 +212,7 @@ def compare(bed: Bed, turns: int = 5) -> None:
                 series[name].append(bed.probe_rate(index, bed.rows, PROBES, 1))
         for matches in SELECTIVITIES:
             for name, index in held.items():
-                batch = PROBES if name == "BI-Sort" else max(PROBES // matches, 64)
-                probes.add(name, matches, bed.probe_rate(index, bed.rows, batch, matches))
+                probes.add(name, matches, bed.probe_rate(index, bed.rows, PROBES, matches))
     bed.report.figures += [inserts, probes]
     sorts, table, tree = (Series(f"probe {n}", tuple(v), "M/s") for n, v in series.items())
     note = f"{bed.rows:,} tuples, batches of {PROBES:,}, one match"
