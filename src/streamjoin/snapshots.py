@@ -33,7 +33,7 @@ from streamjoin.joins.subwindow import Subwindow
 from streamjoin.keys.operands import Side
 from streamjoin.windows import CountWindow, TimeWindow, Window
 
-FORMAT = 1
+FORMAT = 2
 KEY = b"streamjoin"
 NUMBERS = ("ordinal", "first", "last")  # of a row in a count window: its own, and those it meets
 NO_SNAPSHOT = (
