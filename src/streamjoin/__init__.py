@@ -17,8 +17,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from streamjoin.api import StreamJoin as StreamJoin
-    from streamjoin.api import join_tables as join_tables
     from streamjoin.errors import ConditionError as ConditionError
+    from streamjoin.errors import CoreError as CoreError
     from streamjoin.errors import EvaluationError as EvaluationError
     from streamjoin.errors import SchemaError as SchemaError
     from streamjoin.errors import SnapshotError as SnapshotError
@@ -35,15 +35,18 @@ if TYPE_CHECKING:
     from streamjoin.predicates import NotEqual as NotEqual
     from streamjoin.predicates import Residual as Residual
     from streamjoin.predicates import parse_condition as parse_condition
+    from streamjoin.results import Punctuated as Punctuated
     from streamjoin.results import Results as Results
     from streamjoin.stats import JoinStats as JoinStats
+    from streamjoin.tables import join_tables as join_tables
     from streamjoin.windows import CountWindow as CountWindow
     from streamjoin.windows import TimeWindow as TimeWindow
 
 _HOMES = {
-    "api": ("StreamJoin", "join_tables"),
+    "api": ("StreamJoin",),
     "errors": (
         "ConditionError",
+        "CoreError",
         "EvaluationError",
         "SchemaError",
         "SnapshotError",
@@ -63,8 +66,9 @@ _HOMES = {
         "Residual",
         "parse_condition",
     ),
-    "results": ("Results",),
+    "results": ("Punctuated", "Results"),
     "stats": ("JoinStats",),
+    "tables": ("join_tables",),
     "windows": ("CountWindow", "TimeWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,5 +1,6 @@
-"""What users call: `StreamJoin` for streams, `join_tables` for tables, `explain` for both."""
+"""What users call to join streams: `StreamJoin`."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -7,16 +8,18 @@ import pyarrow as pa
 from streamjoin import snapshots
 from streamjoin.batches import as_batch, check_unique, describe_change, owned
 from streamjoin.config import ColumnPair, JoinConfig
-from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.errors import CoreError, SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.engine import Engine, Step
+from streamjoin.joins.gather import Delivery
+from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.plan import SIDES
-from streamjoin.joins.tables import join_batches
 from streamjoin.joins.times import check_watermark, ticks, time_type, to_key
 from streamjoin.keys.operands import Side
+from streamjoin.pipeline import Pipeline
 from streamjoin.predicates import Condition
-from streamjoin.results import Results
+from streamjoin.results import Punctuated, Results
 from streamjoin.stats import JoinStats
-from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
+from streamjoin.windows import Duration, TimeWindow, Window
 
 
 class StreamJoin:
@@ -45,6 +48,13 @@ class StreamJoin:
         Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
         ``batch_time``, whichever comes first; then they are joined together, which costs less a
         row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
+    cores:
+        Spread the windows over so many join cores, each a thread with a part of the rows
+        (SplitJoin); one if None.
+    ordered:
+        The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, counted
+        through both streams; ``"inner"``, in addition those of one row oldest first; or a number
+        p, where only groups of p rows of the other stream are in order.
 
     Examples
     --------
@@ -65,6 +75,8 @@ class StreamJoin:
         threads: int | None = None,
         batch_rows: int | None = None,
         batch_time: Duration | None = None,
+        cores: int | None = None,
+        ordered: Ordered = "none",
     ) -> None:
         if window is None:
             raise WindowError(
@@ -72,9 +84,20 @@ class StreamJoin:
                 "for two finite tables use join_tables"
             )
         self._config = JoinConfig.check(
-            on, window, time, order, algorithm, delay, threads, batch_rows, batch_time
+            on,
+            window,
+            time,
+            order,
+            algorithm,
+            delay,
+            threads,
+            batch_rows,
+            batch_time,
+            cores,
+            ordered,
         )
         self._results: Results | None = None  # of the last `find`
+        self._is_streaming = False
         self._schemas: dict[Side, pa.Schema] = {}
         self._waiting: list[Step] = []  # what came before both schemas were known
         self._engine: Engine | None = None
@@ -89,12 +112,66 @@ class StreamJoin:
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.
         """
+        self._begin()
+        return self._table(self._deliveries(left, right))
+
+    def _deliveries(self, left: Any, right: Any) -> list[Delivery]:
+        """Add rows and return what they find."""
         batches, is_self = self._check(left, right)
         if self._engine is None:
             return self._push_first(batches, is_self)
-        joined = self._push(self._engine, batches)
+        delivered = self._push(self._engine, batches)
         self._follow(self._engine)
-        return pa.Table.from_batches(joined, schema=self._engine.schema)
+        return delivered
+
+    def _table(self, delivered: list[Delivery]) -> pa.Table:
+        """Return joined rows as a table; until there are any, of the columns that are known."""
+        schema = self.schema
+        if schema is None:
+            schema = next(iter(self._schemas.values()), pa.schema([]))
+        return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
+
+    def stream(self, source: Iterable[Any]) -> Iterator[Punctuated]:
+        """Push all that a source gives, and yield matches as they come.
+
+        ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
+        None where there is nothing. With ``cores``, a thread of its own reads it ahead, as far as
+        channels of bounded depth allow: who reads the results slowly slows the source down. Who
+        stops reading loses the matches that are on their way, and no rows.
+
+        >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
+        >>> rows = [pa.table({"x": [number]}) for number in (1, 2)]
+        >>> [part.rows.num_rows for part in join.stream((each, each) for each in rows)]
+        [1, 1]
+        """
+        self._begin()
+        steps = (sides_of(each) for each in source)
+        for sides in steps:
+            for delivery in self._deliveries(*sides):
+                assert self.schema is not None
+                yield Punctuated.of(delivery, self.schema)
+            engine = self._engine
+            # A residual may fail on values, and then nothing may have been stored meanwhile.
+            if engine is not None and self._config.is_split and not engine.plan.has_residuals:
+                yield from self._pipeline(engine, steps)
+
+    def _pipeline(self, engine: Engine, steps: Iterator[tuple[Any, Any]]) -> Iterator[Punctuated]:
+        """Read the rest of a source ahead of its results."""
+
+        def send(sides: tuple[Any, Any]) -> None:
+            batches, _ = self._check(*sides)
+            if engine.collector.is_on:
+                batches = {side: owned(batch) for side, batch in batches.items()}
+            engine.submit(batches)
+            self._follow(engine)
+
+        engine.settle()
+        self._is_streaming = True
+        try:
+            for delivery in Pipeline(engine, steps, send):
+                yield Punctuated.of(delivery, engine.schema)
+        finally:
+            self._is_streaming = False
 
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
@@ -107,9 +184,10 @@ class StreamJoin:
         >>> join.find(right=pa.table({"x": range(500, 600)})).count()
         54950
         """
+        self._begin()
         batches, is_self = self._check(left, right)
         if self._engine is None:  # rows that waited for the other side have matches too
-            joined = self._push_first(batches, is_self)
+            joined = self._table(self._push_first(batches, is_self))
             return Results([], joined.schema, joined.to_batches())
         found = self._engine.find(batches)
         self._follow(self._engine)
@@ -118,17 +196,35 @@ class StreamJoin:
 
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
-        self._close_results()
+        self._begin()
         if self._engine is None:
             return pa.schema([]).empty_table()
-        return pa.Table.from_batches(self._engine.flush(), schema=self._engine.schema)
+        return self._table(self._engine.flush())
 
-    def _push(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def _push(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Delivery]:
         """Join batches at once or, in batch mode, once there are enough."""
         if not engine.collector.is_on:
-            return engine.push(batches)
+            delivered: list[Delivery] = []
+            try:
+                delivered.extend(engine.flow(batches))
+            except CoreError as error:
+                error.results = self._table(delivered)
+                raise
+            return delivered
         engine.collect({side: owned(batch) for side, batch in batches.items()})
         return engine.flush() if engine.collector.is_due else []
+
+    def _begin(self) -> None:
+        """Close what another call may have left open, or refuse to go on beside it."""
+        self._refuse_beside_stream()
+        self._close_results()
+
+    def _refuse_beside_stream(self) -> None:
+        if self._is_streaming:
+            raise StreamJoinError(
+                "this join is reading a source; take all that stream() yields, or close() it, "
+                "before you use the join otherwise"
+            )
 
     def _close_results(self) -> None:
         if self._results is not None:
@@ -137,7 +233,6 @@ class StreamJoin:
 
     def _check(self, left: Any, right: Any) -> tuple[dict[Side, pa.RecordBatch], bool]:
         """Return what was pushed as batches, and whether both are one."""
-        self._close_results()
         is_self = left is right and left is not None
         batches: dict[Side, pa.RecordBatch] = {}
         if left is not None:
@@ -163,7 +258,7 @@ class StreamJoin:
                 f"batch to the first one's schema, or make a new StreamJoin"
             )
 
-    def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> pa.Table:
+    def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> list[Delivery]:
         """Hold batches back until both schemas are known, then go through them all."""
         schemas = self._schemas | {side: batch.schema for side, batch in batches.items()}
         if len(schemas) < 2:
@@ -171,28 +266,27 @@ class StreamJoin:
             if batches:
                 copies = {side: owned(batch) for side, batch in batches.items()}
                 self._waiting.append(Step(copies))
-            schema = next(iter(schemas.values())) if schemas else pa.schema([])
-            return schema.empty_table()
+            return []
         begins = not any(step.batches for step in self._waiting)
         engine = self._config.make_engine(schemas, is_self=is_self and begins)
-        joined = []
+        delivered = []
         for step in self._waiting:
             try:
-                joined += self._replay(engine, step)
+                delivered += self._replay(engine, step)
             except StreamJoinError as error:
                 self._waiting.remove(step)
                 error.add_note("this is about rows pushed earlier, which are dropped; push again")
                 raise
-        joined += self._replay(engine, Step(batches))
+        delivered += self._replay(engine, Step(batches))
         self._schemas, self._waiting, self._engine = schemas, [], engine
-        return pa.Table.from_batches(joined, schema=engine.schema)
+        return delivered
 
-    def _replay(self, engine: Engine, step: Step) -> list[pa.RecordBatch]:
-        joined = self._push(engine, step.batches)
+    def _replay(self, engine: Engine, step: Step) -> list[Delivery]:
+        delivered = self._push(engine, step.batches)
         if step.watermark is not None:
             engine.advance(to_key(step.watermark, time_type(engine.plan)))
         self._follow(engine)
-        return joined
+        return delivered
 
     def _follow(self, engine: Engine) -> None:
         if self._config.delay_us is not None:
@@ -204,6 +298,7 @@ class StreamJoin:
         Rows before it that come all the same are late: they match nothing and are counted. Takes
         a datetime, date or integer (milliseconds), as the time columns are; it never moves back.
         """
+        self._refuse_beside_stream()
         if not isinstance(self._config.window, TimeWindow):
             raise WindowError(
                 f"a watermark has no meaning for {self._config.window}; rows leave a count window "
@@ -227,6 +322,7 @@ class StreamJoin:
     @property
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
+        self._refuse_beside_stream()
         if self._engine is not None:
             return JoinStats.of(self._engine)
         batches = [item for step in self._waiting for item in step.batches.items()]
@@ -236,42 +332,25 @@ class StreamJoin:
 
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
-        self._close_results()
+        self._begin()
         return snapshots.save(self._config, self._schemas, self._waiting, self._engine)
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
         """Return a join that goes on where ``snapshot`` was taken."""
         join = cls.__new__(cls)
-        join._results = None
+        join._results, join._is_streaming = None, False
         join._config, join._schemas, join._waiting, join._engine = snapshots.load(data)
         return join
 
 
-def join_tables(
-    left: Any,
-    right: Any,
-    on: str | Condition,
-    window: Window | None = None,
-    time: ColumnPair = None,
-    algorithm: str = "auto",
-    order: ColumnPair = None,
-    threads: int | None = None,
-) -> pa.Table:
-    """Join two finite tables by any condition, with or without a window.
-
-    >>> trades = pa.table({"price": [10.0, 20.0]})
-    >>> quotes = pa.table({"price": [10.02, 15.0]})
-    >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
-    [{'price': 10.0, 'price_right': 10.02}]
-    """
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
-    batches: dict[Side, pa.RecordBatch] = {"left": as_batch(left), "right": as_batch(right)}
-    for side, batch in batches.items():
-        check_unique(batch.schema, side)
-    engine = config.make_engine({side: batch.schema for side, batch in batches.items()})
-    if isinstance(window, CountWindow):
-        joined = engine.push(batches)
-    else:
-        joined = [rows for part in join_batches(engine, batches) for rows in part.rows]
-    return pa.Table.from_batches(joined, schema=engine.schema)
+def sides_of(item: Any) -> tuple[Any, Any]:
+    """Return what a source gives as left and right."""
+    if isinstance(item, Mapping) and item.keys() <= {"left", "right"}:
+        return item.get("left"), item.get("right")
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return item[0], item[1]
+    raise StreamJoinError(
+        f"the source of a stream gave a {type(item).__name__}; it gives pairs (left, right) or "
+        "dicts {'left': ..., 'right': ...}, either of them None where there is nothing"
+    )

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from streamjoin.errors import SchemaError
 
@@ -57,6 +59,11 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
     return kind
+
+
+def take_rows(batch: pa.RecordBatch, rows: NDArray[Any]) -> pa.RecordBatch:
+    """Gather rows by numbers that are known to be right: to check them takes as long again."""
+    return pc.take(batch, pa.array(rows), boundscheck=False)
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:

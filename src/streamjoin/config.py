@@ -7,14 +7,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from streamjoin.advisor import advise
+from streamjoin.batches import joined_schema
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.chain import Chain, make_chains
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Executor
 from streamjoin.joins.gather import Delivery, gather
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.ordering import Ordered, Ordering
 from streamjoin.joins.plan import SIDES, bind
+from streamjoin.joins.self_join import SelfJoin
 from streamjoin.keys.operands import Operands, Side, quoted
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
+from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
@@ -33,6 +40,8 @@ class JoinConfig:
     threads: int
     batch_rows: int | None = None
     batch_us: int | None = None
+    cores: int = 1
+    ordered: Ordered = "none"
 
     @classmethod
     def check(
@@ -46,6 +55,8 @@ class JoinConfig:
         threads: int | None = None,
         batch_rows: int | None = None,
         batch_time: Duration | None = None,
+        cores: int | None = None,
+        ordered: Ordered = "none",
     ) -> "JoinConfig":
         """Check what does not need the schemas."""
         condition = parse_condition(on)
@@ -83,6 +94,11 @@ class JoinConfig:
             raise StreamJoinError(
                 f"batch_rows={batch_rows!r}: give the number of rows to collect, from 1, or None"
             )
+        if cores is not None and (not isinstance(cores, int) or cores < 1):
+            raise StreamJoinError(
+                f"cores={cores!r}: give the number of join cores, from 1, or None for one"
+            )
+        Ordering.parse(ordered)
         # Columns without an alias may still turn out to make a key, once the schemas are known.
         has_key = bool(times) or any(
             not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
@@ -98,7 +114,19 @@ class JoinConfig:
             threads or os.cpu_count() or 1,
             batch_rows,
             None if batch_time is None else parse_duration(batch_time),
+            cores or 1,
+            ordered,
         )
+
+    @property
+    def ordering(self) -> Ordering | None:
+        """The order of results; None if there is none."""
+        return Ordering.parse(self.ordered)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the windows are spread over join cores."""
+        return self.cores > 1 or self.ordering is not None
 
     def make_engine(
         self,
@@ -106,20 +134,46 @@ class JoinConfig:
         is_self: bool = False,
         deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
     ) -> Engine:
-        """Bind this configuration to the schemas of both sides."""
+        """Bind this configuration to the schemas of both sides.
+
+        ``deliver`` is what becomes of matches, if not joined rows.
+        """
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
-        order = None if self.order is None else bind_order(self.order, schemas)
-        symmetric = None
-        if is_self and len(set(self.order or ("",))) == 1:  # two orders need two chains
-            balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
-            symmetric = balanced and is_symmetric(condition)
         algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
+        schema = joined_schema(schemas["left"], schemas["right"])
+        ordering = self.ordering
+
+        def given(found: Found) -> Iterator[Delivery]:
+            return deliver(found, schema)
+
+        numbers = ordering is not None
+        threads = max(self.threads // self.cores, 1)
+
+        def chains() -> dict[Side, Chain]:
+            numbered = numbers or plan.counted is not None
+            return make_chains(plan, self.window, algorithm, numbered, threads, self.cores)
+
+        join: Executor
+        chooses = algorithm == "auto"
+        symmetric = self._symmetry(condition) if is_self and plan.same_keys else None
+        if self.is_split:
+            managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(self.cores)]
+            join = SplitExecutor(managers, ordering, schema)
+        elif symmetric is not None:
+            join = SelfJoin(plan, chains(), given, threads, chooses, symmetric)
+        else:
+            join = Manager(plan, chains(), given, threads, chooses)
+        order = None if self.order is None else bind_order(self.order, schemas)
         wait = None if self.batch_us is None else self.batch_us / 1e6
-        collector = Collector(self.batch_rows, wait)
-        return Engine(
-            plan, self.window, algorithm, order, self.threads, symmetric, deliver, collector
-        )
+        return Engine(plan, join, schema, order, numbers, Collector(self.batch_rows, wait))
+
+    def _symmetry(self, condition: Condition) -> bool | None:
+        """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
+        if len(set(self.order or ("",))) > 1:  # two orders need two chains
+            return None
+        balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
+        return balanced and is_symmetric(condition)
 
 
 def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:

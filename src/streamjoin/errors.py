@@ -1,5 +1,7 @@
 """What can go wrong at the public edge. Each message gives the value, the rule and the way out."""
 
+from typing import Any
+
 
 class StreamJoinError(ValueError):
     """Something the caller can mend; the join's state is as it was before the call."""
@@ -27,3 +29,15 @@ class EvaluationError(StreamJoinError):
 
 class SnapshotError(StreamJoinError):
     """Bytes that are not a snapshot, or one of another version."""
+
+
+class CoreError(RuntimeError):
+    """A join core has died, and its part of the window is lost; the others go on.
+
+    ``cores`` are the numbers of those that died, ``results`` what the others found in this step.
+    """
+
+    def __init__(self, message: str, cores: tuple[int, ...]) -> None:
+        super().__init__(message)
+        self.cores = cores
+        self.results: Any = None

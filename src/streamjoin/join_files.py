@@ -24,7 +24,7 @@ def join_files(
     for path in inputs:
         format_of(path)
     with progress.status("loading ..."):  # and compiling
-        from streamjoin.api import join_tables
+        from streamjoin.tables import join_tables
     with progress.status(f"reading {' and '.join(escape(path.name) for path in inputs)} ..."):
         left, right = map(read_table, inputs)
     start = time.perf_counter()

@@ -1,17 +1,55 @@
-"""Results that stay where they are until they are asked for (PanJoin III-A, step 5).
+"""Results in other forms than a table: left where they are, or as an ordered stream.
 
-A search gives ranges of rows, a few numbers a probe, however many rows match. Pairs are written and
-columns fetched only when rows are wanted; to count them, neither is needed where the index answers
-the whole condition.
+A search gives ranges of rows, a few numbers a probe, however many rows match (PanJoin III-A, step
+5). With `Results`, pairs are written and columns fetched only when rows are wanted; to count them,
+neither is needed where the index answers the whole condition. `Punctuated` rows are one piece of a
+stream of results, with the stars of SplitJoin (section 5).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins import gather
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.ordering import Stars
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """Some joined rows of a stream of results and, if these are ordered, their punctuation.
+
+    Of rows that arrived before ``upto``, counted through both streams, all matches are out.
+    """
+
+    rows: pa.Table
+    upto: int | None = None
+    arrivals: NDArray[np.int64] | None = None  # of the rows that found each match
+    _stars: Stars | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, delivery: gather.Delivery, schema: pa.Schema) -> "Punctuated":
+        """Return what an ordered join delivers, or one without order."""
+        rows, stars = pa.Table.from_batches(delivery.rows, schema), delivery.stars
+        return cls(rows) if stars is None else cls(rows, stars.upto, stars.arrivals, stars)
+
+    @property
+    def stars(self) -> pa.Table:
+        """A star for each row that looked for matches: its side, its arrival, and their end.
+
+        The matches of a row are those from the end of the row before to its own end. Rows that
+        cannot match, with a NULL key or too late, have none.
+        """
+        if self._stars is None:
+            raise StreamJoinError(
+                "these results have no order, so no punctuation; make the join with "
+                "ordered='outer' or 'inner'"
+            )
+        return self._stars.table()
 
 
 class Results:

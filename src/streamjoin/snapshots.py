@@ -3,11 +3,11 @@
 The bytes are one Arrow IPC stream with the columns ``name`` and ``data``, each row an Arrow IPC
 stream of its own::
 
-    left/0/rows    the rows of left's oldest subwindow
-    left/0/index   its index: keys ascending, row ids
-    left/0/side    its side index, if it has late rows
-    waiting/0/left a batch that waits for the other side's schema
-    collected/left rows that wait in batch mode
+    0/left/0/rows    the rows of left's oldest subwindow, in join core 0
+    0/left/0/index   its index: keys ascending, row ids
+    0/left/0/side    its side index, if it has late rows
+    waiting/0/left   a batch that waits for the other side's schema
+    collected/left   rows that wait in batch mode
 
 What is small stands as JSON in the schema's metadata. Key columns are not saved: they are computed
 again from the rows.
@@ -30,12 +30,14 @@ from streamjoin.joins.engine import Counters, Engine, Step
 from streamjoin.joins.plan import SIDES, Layout
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.subwindow import Subwindow
+from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
+from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import CountWindow, TimeWindow, Window
 
-FORMAT = 2
+FORMAT = 3
 KEY = b"streamjoin"
-NUMBERS = ("ordinal", "first", "last")  # of a row in a count window: its own, and those it meets
+NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and those it meets
 NO_SNAPSHOT = (
     "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
 )
@@ -110,29 +112,43 @@ def load(data: bytes) -> State:
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
     engine.settle()
-    sides = SIDES[:1] if engine.is_self_join else SIDES
-    for side in sides:
-        for number, held in enumerate(engine.chains[side]):
-            files[f"{side}/{number}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
-            files[f"{side}/{number}/index"] = write(held.index.to_arrow())
-            if held.side is not None:
-                files[f"{side}/{number}/side"] = write(held.side.to_arrow())
-            if held.ordinals is not None:
-                files[f"{side}/{number}/ordinals"] = write(
-                    pa.record_batch({"ordinals": held.ordinals.values.copy()})
-                )
+    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
+    parts = join.parts
+    for core, part in enumerate(parts):
+        for side in sides:
+            for number, held in enumerate(part[side]):
+                save_subwindow(held, f"{core}/{side}/{number}", files)
     for side, batch in engine.collector.joined().items():
         files[f"collected/{side}"] = write(batch.rows)
-        if batch.ordinals is not None and batch.visible is not None:
-            numbers = dict(zip(NUMBERS, (batch.ordinals, *batch.visible), strict=True))
+        numbers = numbers_of(batch)
+        if numbers:
             files[f"collected/{side}/numbers"] = write(pa.record_batch(numbers))
     return {
         "is_self_join": engine.is_self_join,
         "counters": asdict(engine.counters),
         "watermark": engine.watermark,
         "newest": engine.newest,
-        "chains": {side: save_chain(engine.chains[side]) for side in sides},
+        "parts": [{side: save_chain(part[side]) for side in sides} for part in parts],
+        "turns": join.turns if isinstance(join, SplitExecutor) else {},
     }
+
+
+def numbers_of(batch: Prepared) -> dict[str, Keys]:
+    """Return the numbers of rows that wait, where they have any."""
+    if batch.ordinals is None or batch.arrivals is None or batch.visible is None:
+        return {}
+    return dict(zip(NUMBERS, (batch.ordinals, batch.arrivals, *batch.visible), strict=True))
+
+
+def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
+    """Write rows, index and numbers of a subwindow."""
+    files[f"{name}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
+    files[f"{name}/index"] = write(held.index.to_arrow())
+    if held.side is not None:
+        files[f"{name}/side"] = write(held.side.to_arrow())
+    if held.ordinals is not None:
+        ordinals = held.ordinals.values.copy()
+        files[f"{name}/ordinals"] = write(pa.record_batch({"ordinals": ordinals}))
 
 
 def save_chain(chain: Chain) -> dict[str, Any]:
@@ -155,13 +171,16 @@ def load_engine(
     engine = config.make_engine(schemas, is_self=saved["is_self_join"])
     engine.counters = Counters(**saved["counters"])
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]
-    for side, chain in saved["chains"].items():
-        engine.chains[side].layout = Layout(**chain["layout"])
-        engine.chains[side].structure = chain["structure"]
-        engine.chains[side].subwindows = [
-            load_subwindow(engine, side, f"{side}/{number}", each, files)
-            for number, each in enumerate(chain["subwindows"])
-        ]
+    for core, (part, chains) in enumerate(zip(engine.join.parts, saved["parts"], strict=True)):
+        for side, chain in chains.items():
+            part[side].layout = Layout(**chain["layout"])
+            part[side].structure = chain["structure"]
+            part[side].subwindows = [
+                load_subwindow(part[side], side, f"{core}/{side}/{number}", each, files)
+                for number, each in enumerate(chain["subwindows"])
+            ]
+    if isinstance(engine.join, SplitExecutor):
+        engine.join.turns = saved["turns"]
     waiting = [side for side in SIDES if f"collected/{side}" in files]
     engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
@@ -172,28 +191,30 @@ def load_collected(engine: Engine, side: Side, files: Files) -> Prepared:
     batch = prepare(engine.plan, side, batch_of(files[f"collected/{side}"]))
     numbers = files.get(f"collected/{side}/numbers")
     if numbers is not None:
-        batch.ordinals, *visible = (np.array(batch_of(numbers)[name]) for name in NUMBERS)
-        batch.visible = visible[0], visible[1]
+        batch.ordinals, batch.arrivals, first, last = (
+            np.array(batch_of(numbers)[name]) for name in NUMBERS
+        )
+        batch.visible = first, last
     return batch
 
 
 def load_subwindow(
-    engine: Engine, side: Side, name: str, saved: dict[str, Any], files: Files
+    chain: Chain, side: Side, name: str, saved: dict[str, Any], files: Files
 ) -> Subwindow:
     """Rebuild one subwindow; its key columns come from its rows."""
-    kind, chain = INDEXES[saved["structure"]], engine.chains[side]
+    kind = INDEXES[saved["structure"]]
     held = Subwindow.create(
-        engine.plan,
+        chain.plan,
         Layout(**saved["layout"]),
         saved["structure"],
         kind.from_arrow(index_of(files[f"{name}/index"])),
-        counted=chain.counted,
+        numbered=chain.numbered,
         start=saved["start"],
     )
     if f"{name}/side" in files:
         held.side = kind.from_arrow(index_of(files[f"{name}/side"]))
-    rows = prepare(engine.plan, side, batch_of(files[f"{name}/rows"]))
-    if chain.counted:
+    rows = prepare(chain.plan, side, batch_of(files[f"{name}/rows"]))
+    if chain.numbered:
         ordinals = batch_of(files[f"{name}/ordinals"])["ordinals"]
         rows.ordinals = np.array(ordinals)
     held.append(rows)

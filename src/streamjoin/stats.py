@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from streamjoin.joins.engine import Engine
+from streamjoin.split.core import Core
+from streamjoin.split.executor import SplitExecutor
 
 
 @dataclass(frozen=True)
@@ -22,22 +24,47 @@ class JoinStats:
     commands: dict[str, int] = field(default_factory=dict)  # sent to workers, by kind
     waiting: int = 0  # rows that wait in batch mode
 
+    cores: tuple["CoreStats", ...] = ()  # of a join that is spread over cores
+
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
         """Read an engine."""
-        counters, chains = engine.counters, engine.chains
-        distinct = [chains["left"]] if engine.is_self_join else list(chains.values())
+        counters, join = engine.counters, engine.join
+        parts = join.parts
+        chains = [
+            chain
+            for part in parts
+            for chain in ([part["left"]] if engine.is_self_join else part.values())
+        ]
         return cls(
             rows_left=counters.rows["left"],
             rows_right=counters.rows["right"],
-            live_left=len(chains["left"]),
-            live_right=len(chains["right"]),
-            bytes=sum(chain.nbytes for chain in distinct),
-            subwindows=sum(len(chain.subwindows) for chain in distinct),
+            live_left=sum(len(part["left"]) for part in parts),
+            live_right=sum(len(part["right"]) for part in parts),
+            bytes=sum(chain.nbytes for chain in chains),
+            subwindows=sum(len(chain.subwindows) for chain in chains),
             matches=counters.matches,
             late=counters.late,
             null_times=counters.null_times,
-            seconds=engine.seconds | engine.join.seconds,
-            commands=dict(engine.join.commands),
+            seconds={**engine.seconds, **join.seconds},
+            commands=dict(join.commands),
             waiting=engine.collector.count,
+            cores=tuple(map(CoreStats.of, join.cores)) if isinstance(join, SplitExecutor) else (),
         )
+
+
+@dataclass(frozen=True)
+class CoreStats:
+    """What one join core holds, and for how long it has worked."""
+
+    core: int
+    is_alive: bool
+    live_left: int
+    live_right: int
+    seconds: float
+
+    @classmethod
+    def of(cls, core: Core) -> "CoreStats":
+        """Read a core."""
+        left, right = (len(chain) for chain in core.manager.chains.values())
+        return cls(core.number, core.is_alive, left, right, core.busy)

@@ -13,7 +13,7 @@ from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
 from joins.test_contract import CONDITIONS, check, conditions, pairs, steps_of, streams, table
-from streamjoin.joins import engine as engines
+from streamjoin.joins import sizes
 
 random = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 batch_rows = st.sampled_from([1, 3, 10, 1000])
@@ -21,8 +21,8 @@ batch_rows = st.sampled_from([1, 3, 10, 1000])
 
 @pytest.fixture(autouse=True)
 def tiny_subwindows(monkeypatch):
-    monkeypatch.setattr(engines, "FEW_ROWS", 4)
-    monkeypatch.setattr(engines, "LEAST_ROWS", 4)
+    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
 
 
 def joined(result):

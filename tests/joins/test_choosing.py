@@ -12,7 +12,7 @@ from oracle import join_by_count, join_by_time
 import streamjoin as sj
 from joins.test_contract import CONDITIONS, conditions, run, steps_of, streams
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
-from streamjoin.joins import engine as engines
+from streamjoin.joins import sizes
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds
 
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -23,8 +23,8 @@ def calibrated(monkeypatch, tmp_path):
     """Let all three structures have their turn."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "folder" / "calibration.json"))
     save_thresholds(Thresholds(large_batch=6, many_matches=100, measured="2026-01-31"))
-    monkeypatch.setattr(engines, "FEW_ROWS", 4)
-    monkeypatch.setattr(engines, "LEAST_ROWS", 4)
+    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
 
 
 def rows(*values):

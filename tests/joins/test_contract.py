@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from streamjoin.joins import engine as engines
-from streamjoin.joins import manager
+from streamjoin.joins import manager, sizes
 
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),
@@ -224,9 +223,9 @@ def run(join, steps, save_before=()):
 
 @pytest.fixture(autouse=True)
 def tiny_subwindows(monkeypatch):
-    monkeypatch.setattr(engines, "FEW_ROWS", 4)
-    monkeypatch.setattr(engines, "LEAST_ROWS", 4)
-    monkeypatch.setattr(engines, "LARGE_BATCH", 8)
+    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
     monkeypatch.setattr(manager, "SLICE", 2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 import streamjoin as sj
-from streamjoin.joins import engine as engines
+from streamjoin.joins import sizes
 
 
 def check(join):
@@ -15,7 +15,7 @@ def check(join):
 
 
 def test_rows_out_of_order_go_to_side_indexes_and_match(monkeypatch):
-    monkeypatch.setattr(engines, "LEAST_ROWS", 100)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 100)
     rng = np.random.default_rng(7)
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(200), time="t", delay=100, threads=1)
     pushed, aside, pairs = ([], []), 0, Counter()
@@ -44,7 +44,7 @@ def test_rows_out_of_order_go_to_side_indexes_and_match(monkeypatch):
 
 
 def test_times_far_ahead_on_both_sides_of_a_seal_do_not_stop_expiry(monkeypatch):
-    monkeypatch.setattr(engines, "LEAST_ROWS", 10)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 10)
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
     live = []
     for first in range(0, 1000, 10):

@@ -17,8 +17,7 @@ from spark.answers import duckdb_pairs, within
 from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import INDEXES
-from streamjoin.joins import engine as engines
-from streamjoin.joins import routing
+from streamjoin.joins import routing, sizes
 from streamjoin.spark import state
 from streamjoin.spark.join_core import JoinCore
 
@@ -33,9 +32,9 @@ seeds = st.integers(0, 10**6)
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     """Let subwindows, segments and epochs change within a few rows; keep hints apart."""
-    monkeypatch.setattr(engines, "FEW_ROWS", 4)
-    monkeypatch.setattr(engines, "LEAST_ROWS", 4)
-    monkeypatch.setattr(engines, "LARGE_BATCH", 8)
+    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
     monkeypatch.setattr(routing, "ENOUGH", 20)
     monkeypatch.setattr(state, "MANY", 4)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

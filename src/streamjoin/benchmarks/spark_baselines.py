@@ -55,7 +55,7 @@ class StoringCore(JoinCore):
             for given in side_by_side(rows, MATCHES * sum(map(len, kept)), self.spec.result_schema):
                 engine.counters.matches += given.num_rows
                 yield given
-        engine.join.inserted = kept
+        engine.manager.inserted = kept
 
     def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
         """Read nothing back: there is nothing to search."""

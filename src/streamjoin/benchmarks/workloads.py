@@ -74,8 +74,8 @@ class FullWindow:
         engine, arrived = self.engine, self.engine.counters.rows
         prepared = {side: prepare(engine.plan, side, batch) for side in SIDES}
         counts = dict.fromkeys(SIDES, batch.num_rows)
-        number_step(self.window, prepared, counts, arrived, {})
-        engine.join.insert(list(prepared.values()))
+        number_step(prepared, counts, arrived, {}, engine.plan.counted)
+        engine.manager.insert(list(prepared.values()))
         for side in SIDES:
             arrived[side] += batch.num_rows
 

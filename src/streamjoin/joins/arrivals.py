@@ -1,4 +1,4 @@
-"""Arrival order, for count windows: which place a row has in its stream, and whom it meets.
+"""Arrival order: which place a row has in its stream and among both, and whom it meets.
 
 Rows arrive by batch, within a step by the ``order`` columns if there are any, and left before
 right. A row with ordinal p of its stream meets the last n rows of the other stream that arrived
@@ -12,44 +12,44 @@ before it::
 Rows that cannot match, with a NULL key say, still count.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.windows import CountWindow
 
+Batches = Mapping[Side, Prepared]
+Counts = Mapping[Side, int]
 Orders = dict[Side, Keys]  # the order keys of each batch's rows, ascending
 
 
-def number_rows(batch: Prepared, arrived: int, met: Keys | int, size: int) -> None:
-    """Give each row its ordinal, and the ordinals it meets: the ``size`` before ``met``."""
-    if batch.positions is None:
-        batch.ordinals = np.arange(arrived, arrived + len(batch))
-    else:
-        batch.ordinals = arrived + batch.positions
-    if isinstance(met, int):
-        batch.visible = (np.full(len(batch), met - size), np.full(len(batch), met - 1))
-    else:
-        met = met if batch.positions is None else met[batch.positions]
-        batch.visible = (met - size, met - 1)
-
-
 def number_step(
-    window: CountWindow,
-    batches: dict[Side, Prepared],
-    counts: dict[Side, int],
-    arrived: dict[Side, int],
-    orders: Orders,
+    batches: Batches, counts: Counts, arrived: Counts, orders: Orders, window: Counts | None
 ) -> None:
-    """Number the rows of one step; ``counts`` are the batches' rows, matching or not."""
-    sizes: dict[Side, int] = {"left": window.left, "right": window.right}
+    """Number the rows of one step; ``counts`` are the batches' rows, matching or not.
+
+    Each row gets its place in its stream, its arrival among both, and the places of the other
+    stream that it meets: those before it, in a count window the last of them.
+    """
+    first = sum(arrived.values())
     for side, batch in batches.items():
         other = OTHER[side]
-        met: Keys | int = arrived[other]
-        if len(orders) == 2:
-            # On equal order keys, left comes before right.
-            met = arrived[other] + np.searchsorted(orders[other], orders[side], side=side)
-        elif side == "right":
-            met = arrived[other] + counts.get(other, 0)
-        number_rows(batch, arrived[side], met, sizes[other])
+        places = np.arange(len(batch)) if batch.positions is None else batch.positions
+        before = others_before(side, counts, orders)
+        if not isinstance(before, int):
+            before = before[places]
+        batch.ordinals = arrived[side] + places
+        batch.arrivals = first + places + before
+        met = arrived[other] + before + np.zeros_like(places)
+        batch.visible = (np.zeros_like(met) if window is None else met - window[other], met - 1)
+
+
+def others_before(side: Side, counts: Counts, orders: Orders) -> Keys | int:
+    """Return how many rows of the other stream come before each of these, in the same step."""
+    other = OTHER[side]
+    if len(orders) == 2:
+        # On equal order keys, left comes before right.
+        return np.searchsorted(orders[other], orders[side], side=side)
+    return counts.get(other, 0) if side == "right" else 0

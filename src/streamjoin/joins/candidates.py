@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamjoin.batches import take_rows
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Matches
 from streamjoin.joins.prepared import Prepared
@@ -148,7 +149,7 @@ def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows:
     """
     plan, side = batch.plan, batch.side
     other = OTHER[side]
-    probing = batch.rows.select(plan.residual_columns[side]).take(pa.array(probes))
+    probing = take_rows(batch.rows.select(plan.residual_columns[side]), probes)
     stored = subwindow.rows.take(rows, plan.residual_columns[other])
     sides = {side: probing, other: stored}
 

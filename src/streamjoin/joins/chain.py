@@ -16,51 +16,31 @@ never changes the result.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from streamjoin.indexes.protocol import Index
+from streamjoin.indexes.registry import make_index
 from streamjoin.joins.commands import Create, Expire, Insert
-from streamjoin.joins.plan import JoinPlan, Layout
+from streamjoin.joins.plan import SIDES, JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.sizes import Sizes, sizes_of
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import MIN_KEY, Keys
+from streamjoin.keys.operands import Side
+from streamjoin.windows import Window
 
 MakeIndex = Callable[[str, int], Index]  # takes a structure's name, and the capacity expected
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """When a subwindow is full: at ``most`` rows, or at ``least`` rows that span ``ticks``.
-
-    Before a ``large`` batch, a large subwindow that spans a sixth of that is full too: to merge
-    the two would cost more than to search both.
-    """
-
-    most: int
-    least: int = 0
-    ticks: int | None = None
-    large: int = np.iinfo(np.int32).max
-    at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
-
-    def room(self, newest: Subwindow, coming: int) -> int:
-        """Return how many more rows fit into a subwindow, of so many that come."""
-        left = self.most - len(newest)
-        if self.ticks is None or len(newest) < self.least:
-            return left
-        enough = self.ticks // 6 if min(len(newest), coming) >= self.large else self.ticks
-        return 0 if newest.newest - newest.oldest >= enough else left
 
 
 class Chain:
     """The stored rows of one stream, oldest subwindow first."""
 
     def __init__(
-        self, plan: JoinPlan, sizes: Sizes, structure: str, make_index: MakeIndex, counted: bool
+        self, plan: JoinPlan, sizes: Sizes, structure: str, make_index: MakeIndex, numbered: bool
     ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
-        self.counted = counted  # whether rows have ordinals
+        self.numbered = numbered  # whether rows have ordinals
         self.layout: Layout = plan.layouts()[0]  # of the next subwindow, and so is its structure
         self.structure = structure
         self.greatest: int | None = None  # key in a sample from when the newest subwindow began
@@ -83,13 +63,20 @@ class Chain:
         """How many rows the next subwindow is going to have, as far as the ones before tell."""
         return len(self.subwindows[-1]) if self.subwindows else 0
 
+    def room(self, coming: int) -> int:
+        """Return how many of so many rows fit into the newest subwindow."""
+        newest = self.subwindows[-1]
+        if newest.is_sealed:
+            return 0
+        return self.sizes.room(len(newest), newest.newest - newest.oldest, coming)
+
     def begins_another(self, coming: int) -> bool:
         """Whether so many rows need a new subwindow, at once or when the newest is full."""
-        return not self.subwindows or self.sizes.room(self.subwindows[-1], coming) < coming
+        return not self.subwindows or self.room(coming) < coming
 
     def is_full(self, coming: int) -> bool:
         """Whether an insert of so many rows begins a new subwindow."""
-        return not self.subwindows or self.sizes.room(self.subwindows[-1], coming) <= 0
+        return not self.subwindows or self.room(coming) <= 0
 
     def storing(self, batch: Prepared) -> Iterator[Create | Insert]:
         """Yield the commands that store a batch: late rows apart, the others in the newest.
@@ -104,7 +91,7 @@ class Chain:
             rest = batch.take(slice(first, None)) if first else batch
             if self.is_full(len(rest)):
                 yield self._next(rest)
-            room = self.sizes.room(self.subwindows[-1], len(rest))
+            room = self.room(len(rest))
             last = first + min(room, self.sizes.at_once, len(rest))
             yield Insert(self, rest if last == len(batch) else batch.take(slice(first, last)))
             first = last
@@ -116,13 +103,13 @@ class Chain:
             index = before.index.successor(capacity)
         else:
             index = self.make_index(self.structure, capacity)
-        return Subwindow.create(self.plan, self.layout, self.structure, index, self.counted, start)
+        return Subwindow.create(self.plan, self.layout, self.structure, index, self.numbered, start)
 
     def alone(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
         index = self.make_index(self.structure, len(batch))
         subwindow = Subwindow.create(
-            self.plan, self.layout, self.structure, index, self.counted, copies=False
+            self.plan, self.layout, self.structure, index, self.numbered, copies=False
         )
         subwindow.insert(batch)
         return subwindow
@@ -173,3 +160,23 @@ class Chain:
             assert len(subwindow)
         starts = [subwindow.start for subwindow in self.subwindows]
         assert starts == sorted(starts)
+
+
+def make_chains(
+    plan: JoinPlan,
+    window: Window | None,
+    structure: str,
+    numbered: bool,
+    threads: int,
+    cores: int = 1,
+) -> dict[Side, Chain]:
+    """Return an empty chain for each side; each of ``cores`` should get a subwindow of it."""
+    first = "bi_sort" if structure == "auto" else structure
+
+    def new_index(structure: str, capacity: int) -> Index:
+        return make_index(structure, capacity, threads)
+
+    return {
+        side: Chain(plan, sizes_of(window, plan, side, cores), first, new_index, numbered)
+        for side in SIDES
+    }

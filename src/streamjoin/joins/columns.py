@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import owned
+from streamjoin.batches import owned, take_rows
 from streamjoin.kernels import Keys, RowIds, kernel
 
-MANY_PIECES = 32
+MANY_PIECES = 4
 
 
 @kernel
@@ -88,6 +88,12 @@ class Ordinals:
             return np.arange(self.first, self.first + self.size)
         return self.column.values
 
+    def of(self, rows: RowIds) -> Keys:
+        """Return the numbers of some rows."""
+        if self.column is None:
+            return rows + np.int64(self.first)
+        return self.column.values[rows]
+
     def rows(self, lower: Keys, upper: Keys) -> tuple[Keys, Keys]:
         """Turn closed ranges of numbers into closed ranges of row ids."""
         if self.column is None:
@@ -153,12 +159,12 @@ class Rows:
         """
         pieces = self.pieces if names is None else [piece.select(names) for piece in self.pieces]
         if len(pieces) == 1:
-            return pieces[0].take(pa.array(rows))
+            return take_rows(pieces[0], rows)
         starts = self.starts
         cuts = [np.count_nonzero(rows < start) for start in starts] + [rows.size]
         return pa.concat_batches(
             [
-                piece.take(pa.array(rows[first:last] - np.int32(start)))
+                take_rows(piece, rows[first:last] - np.int32(start))
                 for piece, start, first, last in zip(pieces, starts, cuts, cuts[1:], strict=False)
                 if last > first
             ]

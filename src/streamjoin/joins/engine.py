@@ -1,8 +1,8 @@
-"""The engine of one join: a plan, two chains, a watermark, and what has been counted so far.
+"""The engine of one join: a plan, a watermark, and what has been counted so far.
 
 It takes record batches whose schemas are known and gives joined record batches. The public
-`StreamJoin` stands above it and deals with what users may pass. ``symmetric`` is None unless both
-sides are one stream; then it tells whether (a, b) matches whenever (b, a) does.
+`StreamJoin` stands above it and deals with what users may pass, an executor below it finds matches
+and holds the windows.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import joined_schema
+from streamjoin.batches import take_rows
 from streamjoin.errors import StreamJoinError
-from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.registry import make_index
 from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
-from streamjoin.joins.chain import Chain, Sizes
-from streamjoin.joins.choosing import choose_layout, choose_structure
+from streamjoin.joins.chain import Chain
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.gather import Delivery, gather
+from streamjoin.joins.executor import Asynchronous, Clock, Executor
+from streamjoin.joins.gather import Delivery
 from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns
+from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.kernels import MIN_KEY, Flags, Keys
@@ -32,12 +30,6 @@ from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.parts import validity
 from streamjoin.keys.sort_keys import encode
 from streamjoin.keys.sorting import sort_with_rows
-from streamjoin.windows import CountWindow, TimeWindow, Window
-
-SUBWINDOWS = 2  # in a window; few and large is best, since each costs every probe a search
-FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
-LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
-LARGE_BATCH = 1 << 17  # rows
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 
@@ -75,58 +67,44 @@ class Engine:
     def __init__(
         self,
         plan: JoinPlan,
-        window: Window | None,
-        algorithm: str,
+        join: Executor,
+        schema: pa.Schema,
         order: Operands | None = None,
-        threads: int = 1,
-        symmetric: bool | None = None,
-        deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
+        numbers: bool = False,
         collector: Collector | None = None,
     ) -> None:
-        self.plan, self.window, self.algorithm, self.order = plan, window, algorithm, order
-        self.threads = threads
-        self.schema = joined_schema(plan.schemas["left"], plan.schemas["right"])
+        self.plan, self.join, self.schema, self.order = plan, join, schema, order
+        self.numbers = numbers or plan.counted is not None  # whether rows are numbered
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
         self.newest: dict[Side, int] = {}
-        self.samples: dict[Side, KeyColumns] = {}
         self.seconds = {"keys": 0.0}
-        self.is_self_join = symmetric is not None and plan.same_keys
-        chains = {side: self._make_chain(side) for side in SIDES}
-        self.join: Manager[Delivery]
-        if self.is_self_join:
-            chains["right"] = chains["left"]
-            self.join = SelfJoin(plan, chains, self._deliver, threads, bool(symmetric))
-        else:
-            self.join = Manager(plan, chains, self._deliver, threads)
-        self._deliver_to = deliver
         self.collector = Collector() if collector is None else collector
         self._unsettled: dict[Side, Prepared] | None = None
 
-    def _make_chain(self, side: Side) -> Chain:
-        counted = isinstance(self.window, CountWindow)
-        sizes = sizes_of(self.window, self.plan, side)
-        first = "bi_sort" if self.algorithm == "auto" else self.algorithm
-        return Chain(self.plan, sizes, first, self._make_index, counted)
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once."""
+        return isinstance(self.join, SelfJoin)
 
-    def _make_index(self, structure: str, capacity: int) -> Index:
-        return make_index(structure, capacity, self.threads)
-
-    def _deliver(self, found: Found) -> Iterator[Delivery]:
-        return self._deliver_to(found, self.schema)
+    @property
+    def manager(self) -> Manager:
+        """The manager of a join whose windows are in one piece."""
+        assert isinstance(self.join, Manager)
+        return self.join
 
     @property
     def chains(self) -> dict[Side, Chain]:
-        """The stored rows of both sides."""
-        return self.join.chains
+        """The stored rows of both sides, where they are in one piece."""
+        return self.manager.chains
 
     def push(self, batches: Mapping[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Join a batch of one side or of both; an error leaves everything as it was."""
-        return list(self.flow(batches))
+        return [rows for delivery in self.flow(batches) for rows in delivery.rows]
 
     def flow(
         self, batches: Mapping[Side, pa.RecordBatch], choose: Choose | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[Delivery]:
         """Join as `push` does, but give the joined rows as they are found.
 
         State changes when the last has been taken. Where a join is spread over cores, ``choose``
@@ -140,6 +118,31 @@ class Engine:
         yield from self._join(coming.prepared, coming.interleaved)
         self._count(coming)
         self._expire()
+        self.join.report()
+
+    def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
+        """Send batches to the join cores, without waiting for their matches.
+
+        In batch mode they wait until there are enough, or for `submit_waiting`.
+        """
+        join = self.join
+        assert isinstance(join, Asynchronous)
+        coming = self._preprocess(batches)
+        self._count(coming)
+        if not self.collector.is_on:
+            join.submit(coming.prepared, coming.interleaved, self.clock)
+            return
+        self.collector.add(coming.prepared)
+        if self.collector.is_due:
+            self.submit_waiting()
+
+    def submit_waiting(self) -> None:
+        """Send the rows that wait."""
+        join = self.join
+        assert isinstance(join, Asynchronous)
+        waiting = self.collector.joined()
+        self.collector.clear()
+        join.submit(waiting, self.numbers, self.clock)
 
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""
@@ -148,12 +151,12 @@ class Engine:
         self._count(coming)
         self.collector.add(coming.prepared)
 
-    def flush(self) -> list[pa.RecordBatch]:
+    def flush(self) -> list[Delivery]:
         """Join all rows that wait."""
         self.settle()
         waiting = self.collector.joined()
         try:
-            return list(self._join(waiting, self._is_counted))
+            return list(self._join(waiting, self.numbers))
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
@@ -163,13 +166,13 @@ class Engine:
         finally:
             self.collector.clear()
             self._expire()
+            self.join.report()
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
         self.collect(batches)
         coming = self.collector.joined()
-        self._choose_layouts(coming)
-        found = self.join.search(coming, self._is_counted, deliver=lambda each: iter([each]))
+        found = self.join.search(coming, self.numbers, deliver=lambda each: iter([each]))
         matches, self._unsettled = list(found), coming
         return matches
 
@@ -181,10 +184,6 @@ class Engine:
             self.collector.clear()
             self._expire()
 
-    @property
-    def _is_counted(self) -> bool:
-        return isinstance(self.window, CountWindow)
-
     def _preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
         """Compute the keys of what comes, and number it; changes nothing."""
         begin = perf_counter()
@@ -195,18 +194,17 @@ class Engine:
                 batch, orders[side] = sort_by(batch, self.order.values(side, batch))
             prepared[side] = prepare(self.plan, side, batch, self.watermark)
         counts = {side: batch.num_rows for side, batch in batches.items()}
-        if isinstance(self.window, CountWindow):
-            number_step(self.window, prepared, counts, self.counters.rows, orders)
+        if self.numbers:
+            number_step(prepared, counts, self.counters.rows, orders, self.plan.counted)
         self.seconds["keys"] += perf_counter() - begin
         return Coming(prepared, counts, len(orders) == 2)
 
-    def _join(self, prepared: dict[Side, Prepared], interleaved: bool) -> Iterator[pa.RecordBatch]:
+    def _join(self, prepared: dict[Side, Prepared], interleaved: bool) -> Iterator[Delivery]:
         """Find matches, give their rows, and store what came."""
-        self._choose_layouts(prepared)
         matches = 0
         for delivery in self.join.search(prepared, interleaved):
             matches += delivery.matches
-            yield from delivery.rows
+            yield delivery
         self.join.store(prepared)
         self.counters.matches += matches
 
@@ -219,12 +217,6 @@ class Engine:
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
 
-    def restore(self, batches: Mapping[Side, Prepared]) -> None:
-        """Take back rows that were stored before, without looking for matches."""
-        self._choose_layouts(batches)
-        self.join.insert(list(batches.values()))
-        self.join.inserted = []
-
     def advance(self, watermark: int) -> None:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet."""
         if self.watermark is not None and watermark <= self.watermark:
@@ -232,53 +224,20 @@ class Engine:
         self.watermark = watermark
         self._expire()
 
+    @property
+    def clock(self) -> Clock:
+        """How far the streams have come."""
+        return Clock(dict(self.counters.rows), self.watermark)
+
     def _expire(self) -> None:
         """Drop the subwindows whose rows have all left the window, unless rows wait for them."""
-        needed: dict[Side, int]
-        if isinstance(self.window, CountWindow):
-            arrived = self.counters.rows
-            needed = {side: arrived[side] - getattr(self.window, side) for side in SIDES}
-        elif self.watermark is not None:
-            needed = self.plan.needed_from(self.watermark)
-        else:
-            return
-        if self.collector.count:
-            return
-        if self.is_self_join:
-            needed = {"left": min(needed.values())}
-        self.join.expire(needed)
+        if not self.collector.count:
+            self.join.advance(self.clock)
 
     def follow(self, delay: int) -> None:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
         if len(self.newest) == 2:
             self.advance(min(self.newest.values()) - delay)
-
-    def _choose_layouts(self, prepared: Mapping[Side, Prepared]) -> None:
-        """Let a chain whose next subwindow is due look which layout and structure are best now."""
-        for side, batch in prepared.items():
-            if len(batch):
-                self.samples[side] = batch.keys.sample()
-        if len(self.samples) == 2:
-            for side, batch in prepared.items():
-                chain = self.chains[side]
-                if chain.begins_another(len(batch)):
-                    chain.layout = choose_layout(self.plan, side, self.samples)
-                    if self.algorithm == "auto":
-                        structure = choose_structure(chain, side, self.samples, len(batch))
-                        chain.structure = structure
-
-
-def sizes_of(window: Window | None, plan: JoinPlan, side: Side) -> Sizes:
-    """Return when a subwindow of this side is full."""
-    if isinstance(window, CountWindow):
-        rows = window.left if side == "left" else window.right
-        return Sizes(most=min(max(-(-rows // SUBWINDOWS), FEW_ROWS), MOST_COUNTED))
-    if isinstance(window, TimeWindow):
-        assert plan.time_part is not None
-        [(low, high)] = plan.ranges[plan.time_part].exact
-        ticks = max(int(high - low) // SUBWINDOWS, 1)
-        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, LARGE_BATCH, at_once=LARGE_BATCH)
-    return Sizes(most=np.iinfo(np.int32).max)
 
 
 def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:
@@ -288,4 +247,4 @@ def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Ke
     if has_value is not None:
         keys = np.where(has_value, keys, MIN_KEY)
     keys, order = sort_with_rows(keys)
-    return batch.take(pa.array(order)), keys
+    return take_rows(batch, order), keys

@@ -3,12 +3,14 @@
 Columns are fetched last, from pairs of row numbers, once everything is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from streamjoin.batches import take_rows
 from streamjoin.joins.candidates import Found, checked, surviving
+from streamjoin.joins.ordering import Ordering, Stars
 from streamjoin.keys.operands import OTHER, Side
 
 
@@ -18,31 +20,38 @@ class Delivery:
 
     matches: int
     rows: list[pa.RecordBatch] = field(default_factory=list)
+    stars: Stars | None = None  # ordered joins: which rows have found them
 
 
 Names = dict[Side, tuple[str, ...]]  # columns of each side
 
 
-def gather(found: Found, schema: pa.Schema, names: Names | None = None) -> Iterator[Delivery]:
+def gather(
+    found: Found, schema: pa.Schema, names: Names | None = None, ordering: Ordering | None = None
+) -> Iterator[Delivery]:
     """Fetch the joined rows, a block at a time: their number has no bound.
 
-    With ``names``, of these columns only; ``schema`` is that of the result.
+    With ``names``, of these columns only; with an ``ordering``, what they are ordered by as well.
+    ``schema`` is that of the result, order columns included.
     """
     side = found.batch.side
     source = found.batch.rows if names is None else found.batch.rows.select(names[side])
     for probes, rows in surviving(found):
-        probing = source.take(pa.array(probes))
+        probing = take_rows(source, probes)
         stored = found.subwindow.rows.take(rows, None if names is None else names[OTHER[side]])
         left, right = (probing, stored) if side == "left" else (stored, probing)
-        joined = [beside(left, right, schema)]
+        order = [] if ordering is None else ordering.columns(found, probes, rows)
+        joined = [beside(left, right, schema, order)]
         if found.mirrored:
             joined.append(beside(right, left, schema))
         yield Delivery(len(joined) * probes.size, joined)
 
 
-def beside(left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Put the columns of two batches beside each other."""
-    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=schema)
+def beside(
+    left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema, order: Sequence[pa.Array] = ()
+) -> pa.RecordBatch:
+    """Put the columns of two batches beside each other, and those that order them behind."""
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns, *order], schema=schema)
 
 
 def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:

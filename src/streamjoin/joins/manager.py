@@ -22,14 +22,16 @@ Workers are threads, and kernels run without the GIL. What becomes of the matche
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from streamjoin.joins.candidates import Found, checks_of
+from streamjoin.joins.candidates import checks_of
 from streamjoin.joins.chain import Chain
+from streamjoin.joins.choosing import Samples, choose_layout, choose_structure
 from streamjoin.joins.commands import Command, Probe
+from streamjoin.joins.executor import Batches, Clock, Deliver
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
@@ -37,40 +39,57 @@ from streamjoin.joins.worker import carry_out
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.threads import share
 
-T = TypeVar("T")
 SLICE = 8192  # probes for a worker; with fewer, the threads mostly wait for the GIL
 
-Deliver = Callable[[Found], Iterator[T]]  # what becomes of matches
 Asks = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
-Batches = Mapping[Side, Prepared]
 
 
-class Manager(Generic[T]):
-    """Two chains, and the steps over them."""
+class Manager:
+    """Two chains, and the steps over them; ``chooses`` lets samples choose their structures."""
 
     def __init__(
         self,
         plan: JoinPlan,
         chains: dict[Side, Chain],
-        deliver: Deliver[T],
+        deliver: Deliver,
         threads: int = 1,
+        chooses: bool = False,
     ) -> None:
         self.plan, self.chains, self.deliver, self.threads = plan, chains, deliver, threads
+        self.chooses = chooses
+        self.samples: Samples = {}  # of the latest batches
         self.seconds = {"sort": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: Counter[str] = Counter()  # sent so far, by kind
         self.inserted: list[Prepared] = []  # by the last step
 
+    @property
+    def parts(self) -> list[dict[Side, Chain]]:
+        """The two chains, the only part."""
+        return [self.chains]
+
+    def learn(self, batches: Batches) -> None:
+        """Let a chain whose next subwindow is due look which layout and structure are best now."""
+        for side, batch in batches.items():
+            if len(batch):
+                self.samples[side] = batch.keys.sample()
+        if len(self.samples) < 2:
+            return
+        for side, batch in batches.items():
+            chain, coming = self.chains[side], batch.kept_count
+            if coming and chain.begins_another(coming):
+                chain.layout = choose_layout(self.plan, side, self.samples)
+                if self.chooses:
+                    chain.structure = choose_structure(chain, side, self.samples, coming)
+
     def search(
-        self,
-        batches: Batches,
-        interleaved: bool = False,
-        deliver: Deliver[Any] | None = None,
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for the matches of one batch of either stream, or of both, as they are asked for.
 
         Yields what ``deliver`` makes of them. ``interleaved`` tells that some rows of ``right``
         arrived before some of ``left``.
         """
+        self.learn(batches)
         coming = {side: batch for side, batch in batches.items() if len(batch)}
         self.sort(list(coming.values()))
         asks: list[Asks] = [(batch, self.chains[OTHER[side]]) for side, batch in coming.items()]
@@ -96,7 +115,7 @@ class Manager(Generic[T]):
         self.seconds["sort"] += perf_counter() - begin
 
     def probe(
-        self, asks: Sequence[Asks], deliver: Deliver[Any] | None = None, mirrored: bool = False
+        self, asks: Sequence[Asks], deliver: Deliver | None = None, mirrored: bool = False
     ) -> Iterator[Any]:
         """Find matches and deliver them, in the order they are asked for.
 
@@ -130,6 +149,23 @@ class Manager(Generic[T]):
             self.commands += each
         self.inserted = list(batches)
         self.seconds["insert"] += perf_counter() - begin
+
+    def restore(self, batches: Batches) -> None:
+        """Take back rows that were stored before, without looking for matches."""
+        self.learn(batches)
+        self.insert(list(batches.values()))
+        self.inserted = []
+
+    def advance(self, clock: Clock) -> None:
+        """Drop the subwindows whose rows have all left the window."""
+        window = self.plan.counted
+        if window is not None:
+            self.expire({side: clock.arrived[side] - size for side, size in window.items()})
+        elif clock.watermark is not None:
+            self.expire(self.plan.needed_from(clock.watermark))
+
+    def report(self) -> None:
+        """Nothing is ever lost here."""
 
     def expire(self, before: Mapping[Side, int]) -> None:
         """Drop the subwindows whose rows all have times, or ordinals, before these."""

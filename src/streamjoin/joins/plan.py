@@ -27,7 +27,7 @@ from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
-from streamjoin.windows import TimeWindow, Window
+from streamjoin.windows import CountWindow, TimeWindow, Window
 
 SIDES: tuple[Side, Side] = ("left", "right")
 SAMPLE = 256  # rows of a batch that the choice of a layout looks at
@@ -86,6 +86,7 @@ class JoinPlan:
     residuals: tuple[exp.Expression, ...]  # conditions on pairs that no key can tell
     compared: tuple[tuple[str, str], ...] = ()  # columns whose hashes are equal: are the values?
     residual_columns: dict[Side, tuple[str, ...]] = field(default_factory=dict)
+    counted: dict[Side, int] | None = None  # the rows of a count window
 
     @property
     def same_keys(self) -> bool:
@@ -232,6 +233,7 @@ def bind(
             "left": tuple(sorted({name for side, name in needed if side == "l"})),
             "right": tuple(sorted({name for side, name in needed if side == "r"})),
         },
+        {"left": window.left, "right": window.right} if isinstance(window, CountWindow) else None,
     )
 
 

@@ -9,7 +9,7 @@ other side's subwindows and inserting into this side's newest (PanJoin III-A, st
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.batches import in_one_piece
+from streamjoin.batches import in_one_piece, take_rows
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
 from streamjoin.kernels import Flags, Keys, RowIds
 from streamjoin.keys.key_ranges import Range
@@ -49,8 +49,9 @@ class Prepared:
     rows: pa.RecordBatch
     keys: KeyColumns
     positions: NDArray[np.int64] | None = None  # where the rows stood in their batch; None: all
-    ordinals: Keys | None = None  # count windows: each row's place in its stream
+    ordinals: Keys | None = None  # count windows, inner order: each row's place in its stream
     visible: Range | None = None  # count windows: the other stream's ordinals that each row meets
+    arrivals: Keys | None = None  # ordered joins: each row's place among the rows of both streams
     late: NDArray[np.int64] = field(default_factory=no_rows)  # where rows stood that came too late
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
@@ -113,6 +114,15 @@ class Prepared:
             self._part_ranges[part] = ranges
         return self._part_ranges[part]
 
+    @property
+    def kept_count(self) -> int:
+        """How many rows are stored."""
+        return len(self) if self.marks is None else int(np.count_nonzero(self.marks))
+
+    def share(self, marks: Flags | None) -> "Prepared":
+        """Return the same rows, of which others are stored; what is sorted already serves both."""
+        return replace(self, marks=marks)
+
     @cached_property
     def kept(self) -> "Prepared":
         """The rows that are stored."""
@@ -137,7 +147,7 @@ class Prepared:
             first, last, _ = rows.indices(len(self))
             batch = self.rows.slice(first, last - first)
         else:
-            batch = self.rows.take(pa.array(rows))
+            batch = take_rows(self.rows, rows)
         return Prepared(
             self.plan,
             self.side,
@@ -158,8 +168,11 @@ def concatenate(batches: Sequence[Prepared]) -> Prepared:
         in_one_piece([batch.rows for batch in batches], first.rows.schema),
         KeyColumns.concatenate([batch.keys for batch in batches]),
     )
+    if first.arrivals is not None:
+        one.arrivals = np.concatenate([batch.arrivals for batch in batches])
     if first.ordinals is not None:
         one.ordinals = np.concatenate([batch.ordinals for batch in batches])
+    if first.visible is not None:
         lower, upper = zip(*(batch.visible for batch in batches), strict=True)
         one.visible = np.concatenate(lower), np.concatenate(upper)
     return one
@@ -176,7 +189,7 @@ class Selection:
         """Leave the other rows out."""
         if not flags.all():
             chosen = np.flatnonzero(flags)
-            self.batch = self.batch.take(pa.array(chosen))
+            self.batch = take_rows(self.batch, chosen)
             self.positions = chosen if self.positions is None else self.positions[chosen]
 
 

@@ -9,40 +9,43 @@ the batch probes once and each match counts for both::
     otherwise     B as left -> chain     B as right -> chain     B -> B     insert B
 """
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.manager import Asks, Batches, Deliver, Manager
+from streamjoin.joins.executor import Batches, Deliver
+from streamjoin.joins.manager import Asks, Manager
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.keys.operands import Side
 
-T = TypeVar("T")
 
-
-class SelfJoin(Manager[T]):
+class SelfJoin(Manager):
     """A manager whose two chains are one; ``symmetric`` tells that one probe finds both."""
 
     def __init__(
         self,
         plan: JoinPlan,
         chains: dict[Side, Chain],
-        deliver: Deliver[T],
+        deliver: Deliver,
         threads: int,
+        chooses: bool,
         symmetric: bool,
     ) -> None:
-        super().__init__(plan, chains, deliver, threads)
+        super().__init__(
+            plan, {"left": chains["left"], "right": chains["left"]}, deliver, threads, chooses
+        )
         self.symmetric = symmetric
 
     def search(
         self,
         batches: Batches,
         interleaved: bool = False,
-        deliver: Deliver[Any] | None = None,
+        deliver: Deliver | None = None,
     ) -> Iterator[Any]:
         """Look for the matches of one batch, in both roles, among the rows so far and its own."""
         if not batches or not len(batches["left"]):
             return
+        self.learn(batches)
         left, right = batches["left"], batches["right"]
         right.share_order(left)
         chain = self.chains["left"]
@@ -58,3 +61,7 @@ class SelfJoin(Manager[T]):
         """Insert the batch once."""
         if batches:
             super().store({"left": batches["left"]})
+
+    def expire(self, before: Mapping[Side, int]) -> None:
+        """Drop what neither role needs."""
+        super().expire({"left": min(before.values())})

@@ -43,6 +43,7 @@ class Subwindow:
     ordinals: Ordinals | None = None
     oldest: int = MAX_KEY
     newest: int = MIN_KEY
+    is_sealed: bool = False
 
     @classmethod
     def create(
@@ -51,7 +52,7 @@ class Subwindow:
         layout: Layout,
         structure: str,
         index: Index,
-        counted: bool,
+        numbered: bool,
         start: int = MIN_KEY,
         copies: bool = True,
     ) -> "Subwindow":
@@ -67,7 +68,7 @@ class Subwindow:
             start=start,
             equality_keys=[] if exact else [Column() for _ in plan.equalities],
             range_keys={i: Column() for i in range(len(plan.ranges)) if i != needless},
-            ordinals=Ordinals() if counted else None,
+            ordinals=Ordinals() if numbered else None,
         )
 
     def __len__(self) -> int:
@@ -117,13 +118,17 @@ class Subwindow:
 
     def seal(self) -> None:
         """Close for inserts: the rows become one piece, the index drops its slack."""
-        self.rows.seal()
-        self.index.seal()
+        if not self.is_sealed:
+            self.rows.seal()
+            self.index.seal()
+            self.is_sealed = True
 
     @property
     def last(self) -> int:
         """The last ordinal or, in time windows, the greatest time."""
-        return self.newest if self.ordinals is None else self.ordinals.last
+        if self.ordinals is None or self.plan.time_part is not None:
+            return self.newest
+        return self.ordinals.last
 
     @property
     def indexes(self) -> list[Index]:

@@ -26,5 +26,5 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
     samples = {side: batch.keys.sample() for side, batch in prepared.items()}
     chain.layout = choose_layout(plan, stored, samples)
     engine.chains[probing].layout = chain.layout
-    engine.join.sort(list(prepared.values()))
-    return list(engine.join.probe([(prepared[probing], [chain.alone(prepared[stored])])]))
+    engine.manager.sort(list(prepared.values()))
+    return list(engine.manager.probe([(prepared[probing], [chain.alone(prepared[stored])])]))

@@ -133,7 +133,8 @@ class JoinCore:
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Find the matches, and take the rows in."""
-        yield from engine.flow(batches, choose)
+        for delivery in engine.flow(batches, choose):
+            yield from delivery.rows
 
     def expire(self) -> None:
         """Drop what the watermark has passed, in a batch without rows for this core."""
@@ -167,7 +168,7 @@ class JoinCore:
                 rows = self._load(missing)
                 if not all(follows(batch, kept.engine.chains[s]) for s, batch in rows.items()):
                     kept, rows = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
-                kept.engine.restore(rows)
+                kept.engine.manager.restore(rows)
         else:
             self.metrics.cache_hits += 1
         kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
@@ -192,9 +193,9 @@ class JoinCore:
         manifest, store, kept = self.manifest, self.store, self.kept
         is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
         if kept is not None and is_complete:
-            for batch in kept.engine.join.inserted:
+            for batch in kept.engine.manager.inserted:
                 self._add(batch)
-            kept.engine.join.inserted = []
+            kept.engine.manager.inserted = []
             manifest.arrived = dict(kept.engine.counters.rows)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)

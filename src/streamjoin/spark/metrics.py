@@ -68,9 +68,9 @@ class Metrics:
     @contextmanager
     def engine(self, engine: "Engine") -> Iterator[None]:
         """Add what an engine does in a block."""
-        before, matches = engine.seconds | engine.join.seconds, engine.counters.matches
+        before, matches = {**engine.seconds, **engine.join.seconds}, engine.counters.matches
         yield
-        after = engine.seconds | engine.join.seconds
+        after = {**engine.seconds, **engine.join.seconds}
         for name in ("keys", "sort", "probe", "insert"):
             setattr(self, f"{name}_ms", 1e3 * (after[name] - before[name]))
         self.matches = engine.counters.matches - matches

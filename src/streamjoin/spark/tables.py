@@ -183,8 +183,8 @@ class TableCores:
                 for side in SIDES:
                     engine.chains[side].layout = layout
                 window = engine.chains[self.stored].alone(stored)
-            engine.join.sort([batch])
-            for delivery in engine.join.probe([(batch, [window])]):
+            engine.manager.sort([batch])
+            for delivery in engine.manager.probe([(batch, [window])]):
                 yield from delivery.rows
 
 

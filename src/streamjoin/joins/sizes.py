@@ -1,0 +1,51 @@
+"""How large subwindows are: few and large is best, since each costs every probe a search."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamjoin.joins.plan import JoinPlan
+from streamjoin.keys.operands import Side
+from streamjoin.windows import CountWindow, TimeWindow, Window
+
+SUBWINDOWS = 2  # in a window, or one a core if there are more cores
+FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
+LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
+LARGE_BATCH = 1 << 17  # rows
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """When a subwindow is full: at ``most`` rows, or at ``least`` rows that span ``ticks``.
+
+    Before a ``large`` batch, a large subwindow that spans a sixth of that is full too: to merge
+    the two would cost more than to search both.
+    """
+
+    most: int
+    least: int = 0
+    ticks: int | None = None
+    large: int = np.iinfo(np.int32).max
+    at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
+
+    def room(self, rows: int, span: int, coming: int) -> int:
+        """Return how many more rows fit beside so many that span so much, of those that come."""
+        left = self.most - rows
+        if self.ticks is None or rows < self.least:
+            return left
+        enough = self.ticks // 6 if min(rows, coming) >= self.large else self.ticks
+        return 0 if span >= enough else left
+
+
+def sizes_of(window: Window | None, plan: JoinPlan, side: Side, cores: int = 1) -> Sizes:
+    """Return when a subwindow of this side is full; each core should have one."""
+    subwindows = max(SUBWINDOWS, cores)
+    if isinstance(window, CountWindow):
+        rows = window.left if side == "left" else window.right
+        return Sizes(most=min(max(-(-rows // subwindows), FEW_ROWS), MOST_COUNTED))
+    if isinstance(window, TimeWindow):
+        assert plan.time_part is not None
+        [(low, high)] = plan.ranges[plan.time_part].exact
+        ticks = max(int(high - low) // subwindows, 1)
+        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, LARGE_BATCH, at_once=LARGE_BATCH)
+    return Sizes(most=np.iinfo(np.int32).max)

@@ -1,0 +1,80 @@
+"""A source pushed through join cores without waiting for their results.
+
+A thread of its own reads the source and sends its steps down; whoever iterates takes the results.
+Between them are channels of bounded depth, so a slow reader slows the source down.
+"""
+
+from collections.abc import Callable, Iterator
+from threading import Event, Lock, Thread
+from typing import Any
+
+from streamjoin.errors import CoreError
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.gather import Delivery
+from streamjoin.split.executor import SplitExecutor, raise_error
+
+
+class Pipeline:
+    """One source on its way through an engine; ``send`` checks and submits what it gives."""
+
+    def __init__(self, engine: Engine, source: Iterator[Any], send: Callable[[Any], None]) -> None:
+        assert isinstance(engine.join, SplitExecutor)
+        self.engine, self.join, self.source, self.send = engine, engine.join, source, send
+        self._stopped = Event()
+        self._ending, self._has_ended = Lock(), False
+        self._is_empty = False  # whether all that was sent has been gathered
+        self._failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Delivery]:
+        """Start reading the source, and yield results until it is exhausted.
+
+        Who stops early loses the matches that are still on their way; the rows are stored.
+        """
+        Thread(target=self._read, name="streamjoin source", daemon=True).start()
+        try:
+            yield from self._results()
+        except CoreError as error:
+            self._stop()
+            error.results = [rows for delivery in self._results() for rows in delivery.rows]
+            raise
+        finally:
+            if not self._is_empty:
+                self._stop()
+                for _ in self._results():
+                    pass
+        if self._failure is not None:
+            raise self._failure
+
+    def _read(self) -> None:
+        try:
+            for item in self.source:
+                if self._stopped.is_set():
+                    return
+                self.send(item)
+            self.engine.submit_waiting()
+        except BaseException as error:
+            self._failure = error
+        self._submit_last()
+
+    def _stop(self) -> None:
+        self._stopped.set()
+        # From a thread of its own: the channels may be full until somebody reads again.
+        Thread(target=self._submit_last, daemon=True).start()
+
+    def _submit_last(self) -> None:
+        with self._ending:
+            if not self._has_ended:
+                self._has_ended = True
+                self.join.submit_last()
+
+    def _results(self) -> Iterator[Delivery]:
+        for gathered in self.join.gathered():
+            for delivery in gathered.found:
+                self.engine.counters.matches += delivery.matches
+                yield delivery
+            raise_error(gathered.problems)
+            if gathered.ends:
+                self._is_empty = gathered.step.is_last
+                if self._is_empty:
+                    return
+                self.join.report()

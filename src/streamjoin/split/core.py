@@ -1,0 +1,189 @@
+"""A join core: a part of both windows, and a thread that searches and fills it (SplitJoin 4).
+
+::
+
+    Work -> search both regions -> Parts, the last one with the step's star
+         -> store, if it is this core's turn
+         -> drop what has left the window
+
+Cores never talk to each other. Each gets all rows, probes its part of the window with them, and
+stores those whose turn is its own (`turns`). Expiry is its own too: rows leave a count window
+because newer ones came, and a time window because the clock that travels with the rows has passed
+them; nobody sends expiry messages.
+
+A core that fails for a reason other than the data (no memory, a bug) dies: its part of the window
+is lost, it says so in its next star, and from then on sends stars without matches, so that nobody
+waits for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.matches import Matches
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.ordering import Ordering
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.sizes import Sizes
+from streamjoin.kernels import Flags, Keys
+from streamjoin.keys.operands import Side
+from streamjoin.split.arranging import fetch_stored
+from streamjoin.split.channel import Channel, ClosedError
+from streamjoin.split.messages import Part, Problem, Span, Step, Work
+from streamjoin.split.turns import Turn, share_out
+
+BLOCK = 1 << 20  # candidates whose joined rows are put in order at once
+
+
+class Core:
+    """One of several cores; ``number`` is its position among them."""
+
+    def __init__(
+        self, number: int, manager: Manager, sizes: dict[Side, Sizes], ordering: Ordering | None
+    ) -> None:
+        self.number, self.manager, self.sizes, self.ordering = number, manager, sizes, ordering
+        self.turns: dict[Side, Turn] = {side: Turn() for side in SIDES}
+        self.is_alive = True
+        self.busy = 0.0  # seconds of searching and storing
+        self._death: Problem | None = None  # until it has been told
+        self._searched: dict[Side, Prepared] = {}
+        self._next_turns = self.turns
+
+    def run(self, inbox: Channel[Work], outbox: Channel[Part]) -> None:
+        """Work until the channels are closed."""
+        try:
+            while True:
+                for part in self.carry_out(inbox.get()):
+                    outbox.put(part)
+        except ClosedError:
+            return
+
+    def carry_out(self, work: Work) -> Iterator[Part]:
+        """Search, store and expire, as far as asked to."""
+        begun = perf_counter()
+        if work.step is not None:
+            problems: list[Problem] = []
+            last = Part(work.step, work.step.last)
+            try:
+                self._take_turns(work.step, work.living)
+                for part in self._search(work.step) if self.is_alive else ():
+                    if part.upto == work.step.last:
+                        last = part
+                    else:
+                        yield part
+            except StreamJoinError as error:  # the data's fault: the same for any core
+                problems.append(Problem(self.number, error))
+            except Exception as error:
+                self._die(error)
+            if self._death is not None:
+                problems.append(self._death)
+                self._death = None
+            span = Span(self.number, begun, perf_counter())
+            yield replace(last, ends=True, problems=tuple(problems), spans=(span,))
+        try:
+            if work.stores:
+                self.turns = self._next_turns
+                if self.is_alive:
+                    self.manager.store(self._searched)
+                    self._seal(work.living)
+            if work.clock is not None and self.is_alive:
+                self.manager.advance(work.clock)
+        except Exception as error:
+            self._die(error)
+        self.busy += perf_counter() - begun
+
+    def _take_turns(self, step: Step, living: tuple[int, ...]) -> None:
+        """Mark the rows that are stored here, if they are stored."""
+        self._searched, self._next_turns = {}, dict(self.turns)
+        for ahead, side in enumerate(SIDES):
+            batch = step.batches.get(side)
+            if batch is None:
+                continue
+            numbers, self._next_turns[side] = share_out(self.turns[side], self.sizes[side], batch)
+            marks = self._is_mine(numbers, ahead, living)
+            self._searched[side] = batch.share(
+                None if marks.all() else np.broadcast_to(marks, len(batch))
+            )
+
+    def _is_mine(self, turns: Keys, ahead: int, living: tuple[int, ...]) -> Flags:
+        """Whether turns are this core's; the right stream's are half a round ahead."""
+        count = max(len(living), 1)
+        return np.array(living or (0,))[(turns + ahead * (count // 2)) % count] == self.number
+
+    def _seal(self, living: tuple[int, ...]) -> None:
+        """Close the newest subwindow when the turn is over: it will not grow for a while."""
+        for ahead, side in enumerate(SIDES):
+            chain, turn = self.manager.chains[side], np.array([self.turns[side].number])
+            if chain.subwindows and not self._is_mine(turn, ahead, living)[0]:
+                chain.subwindows[-1].seal()
+
+    def _search(self, step: Step) -> Iterator[Part]:
+        if self.ordering is None or step.deliver is not None:
+            deliver = with_sides(step.deliver or self.manager.deliver)
+            for side, found in self.manager.search(self._searched, step.interleaved, deliver):
+                yield Part(step, step.first, {side: [found]})
+            return
+        found = self.manager.search(
+            self._searched, step.interleaved, deliver=lambda each: iter([each])
+        )
+        everything = list(found)
+        cuts = cut(step, everything)
+        for number, upto in enumerate(cuts):
+            joined: dict[Side, list[Any]] = {side: [] for side in SIDES}
+            for each in everything:
+                if len(cuts) > 1:
+                    each = between(each, cuts[number - 1] if number else step.first, upto)
+                joined[each.batch.side] += fetch_stored(each, self.ordering)
+            yield Part(step, upto, joined)
+
+    def _die(self, error: Exception) -> None:
+        lost = sum(len(chain) for chain in self.manager.chains.values())
+        for chain in self.manager.chains.values():
+            chain.subwindows = []
+        self.is_alive, self._death = False, Problem(self.number, error, lost)
+
+
+def with_sides(deliver: Deliver) -> Deliver:
+    """Let every delivery tell which side found it."""
+
+    def tell(found: Found) -> Iterator[tuple[Side, Any]]:
+        for each in deliver(found):
+            yield found.batch.side, each
+
+    return tell
+
+
+def cut(step: Step, found: list[Found]) -> list[int]:
+    """Return arrivals that cut a step into parts of bounded size; the last is the step's end.
+
+    A single row may have more matches than that.
+    """
+    if sum(len(each.matches) for each in found) <= BLOCK:
+        return [step.last]
+    candidates = np.zeros(step.last - step.first, np.int64)
+    for each in found:
+        np.add.at(candidates, arrivals_of(each) - step.first, np.diff(each.matches.totals))
+    blocks = np.cumsum(candidates) // BLOCK
+    cuts = np.flatnonzero(np.diff(blocks)) + step.first + 1
+    return [*(int(each) for each in cuts), step.last]
+
+
+def between(found: Found, first: int, last: int) -> Found:
+    """Return what the rows that arrived in [first, last) have found."""
+    arrivals, matches = arrivals_of(found), found.matches
+    inside = (arrivals >= first) & (arrivals < last)
+    ends = np.where(inside, matches.ends, matches.starts)
+    return replace(found, matches=Matches(matches.starts, ends, matches.row_ids))
+
+
+def arrivals_of(found: Found) -> Any:
+    """Return the arrival of each probe."""
+    assert found.batch.arrivals is not None
+    return found.batch.arrivals[found.order]

@@ -1,0 +1,287 @@
+"""SplitJoin as an executor of the engine: cores, the two trees, and the threads they run on.
+
+::
+
+    source -> distribution tree -> join cores -> gathering tree -> consumer
+              (its root: the       (a thread      (its root: the
+               source's thread)     each)          consumer's thread)
+
+Between any two threads there is a channel of bounded depth, so whoever is slow slows down those
+before it. A step either waits, searched by all cores before any stores it (`search`, then
+`store`), or follows others into the channels without waiting (`submit`, while another thread takes
+what is `gathered`). Threads start with the first step, and end when the executor is closed or
+forgotten.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Any, TypeVar
+from weakref import finalize
+
+import pyarrow as pa
+
+from streamjoin.errors import CoreError
+from streamjoin.joins.chain import Chain
+from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.ordering import Ordering
+from streamjoin.joins.sizes import Sizes
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.split import distribution, gathering
+from streamjoin.split.channel import Channel
+from streamjoin.split.core import Core
+from streamjoin.split.gathering import Gathered, Gatherer, Mixer
+from streamjoin.split.messages import Part, Problem, Span, Step, Work
+from streamjoin.split.turns import Turn
+
+N = TypeVar("N", int, float)
+FANOUT = 8  # of both trees
+DEPTH = 4  # of every channel: steps on their way down, parts on their way up
+TIMINGS = 1 << 14  # steps whose times are kept
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a step went through the stages, by `time.perf_counter`."""
+
+    step: int
+    sent: float
+    spans: tuple[Span, ...]  # of each core
+    gathered: float
+
+
+class SplitExecutor:
+    """Join cores with a part of the windows each; the module docstring gives the design."""
+
+    def __init__(
+        self,
+        managers: Sequence[Manager],
+        ordering: Ordering | None,
+        schema: pa.Schema,
+        turns: dict[Side, Sizes] | None = None,
+        fanout: int = FANOUT,
+        depth: int = DEPTH,
+    ) -> None:
+        self.ordering, self.schema, self.fanout, self.depth = ordering, schema, fanout, depth
+        sizes = turns or {side: chain.sizes for side, chain in managers[0].chains.items()}
+        self.cores = [
+            Core(number, manager, sizes, ordering) for number, manager in enumerate(managers)
+        ]
+        self.living = tuple(range(len(self.cores)))
+        self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self._sending = Lock()  # all cores get everything in the same order
+        self._steps = 0
+        self._arrived = 0
+        self._sent: dict[int, float] = {}
+        self._losses: list[Problem] = []
+        self._distributor: distribution.Distributor | None = None
+        self._gatherer: Gatherer | None = None
+
+    def _start(self) -> tuple[distribution.Distributor, Gatherer]:
+        """Put the trees together and start the threads, unless they run already."""
+        if self._distributor is not None and self._gatherer is not None:
+            return self._distributor, self._gatherer
+        inboxes = [Channel[Work](self.depth) for _ in self.cores]
+        outboxes = [Channel[Part](self.depth) for _ in self.cores]
+        root, downward, relays = distribution.grow(inboxes, self.fanout, self.depth)
+        upward: list[Channel[Part]] = []
+        if self.ordering is None:
+            outboxes = [Channel[Part](self.depth * len(self.cores))] * len(self.cores)
+            self._gatherer = Mixer(outboxes[0], len(self.cores))
+        else:
+            tree = gathering.grow(outboxes, self.ordering, self.schema, self.fanout, self.depth)
+            self._gatherer, upward, mergers = tree
+            relays += mergers
+        self._distributor = root
+        for core, inbox, outbox in zip(self.cores, inboxes, outboxes, strict=True):
+            name = f"streamjoin core {core.number}"
+            Thread(target=core.run, args=(inbox, outbox), name=name, daemon=True).start()
+        for relay in relays:
+            Thread(target=relay, name="streamjoin tree", daemon=True).start()
+        channels: list[Channel[Any]] = [*inboxes, *outboxes, *downward, *upward]
+        self._close = finalize(self, close, channels)
+        return root, self._gatherer
+
+    def close(self) -> None:
+        """End the threads; there is no way back."""
+        if self._distributor is not None:
+            self._close()
+
+    # What an engine asks for.
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, all cores together."""
+        return total([core.manager.seconds for core in self.cores])
+
+    @property
+    def commands(self) -> dict[str, int]:
+        """Commands that the cores have carried out, by kind."""
+        return total([core.manager.commands for core in self.cores])
+
+    @property
+    def parts(self) -> list[dict[Side, Chain]]:
+        """The chains of every core, when all have done what they were sent."""
+        self.wait()
+        return [core.manager.chains for core in self.cores]
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """Whose turn it is to store, which all cores know alike."""
+        self.wait()
+        return {side: asdict(turn) for side, turn in self.cores[0].turns.items()}
+
+    @turns.setter
+    def turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        for core in self.cores:
+            core.turns = {side: Turn(**turn) for side, turn in saved.items()}
+
+    def wait(self) -> None:
+        """Wait until all cores have done what they were sent."""
+        if self._distributor is not None:
+            step = self._send({})
+            self._drain(step)
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Let all cores look for matches, and give them in order."""
+        step = self._send(batches, interleaved, deliver)
+        for gathered in self.gathered():
+            if gathered.step is step:  # what is left of a step that was interrupted is dropped
+                yield from gathered.found
+                raise_error(gathered.problems)
+                if gathered.ends:
+                    return
+
+    def store(self, batches: Batches) -> None:
+        """Let the cores whose turn it is store what was searched last."""
+        distributor, _ = self._start()
+        with self._sending:
+            distributor.send(Work(self.living, stores=True))
+
+    def advance(self, clock: Clock) -> None:
+        """Tell all cores how far the streams have come."""
+        if self._distributor is not None:
+            with self._sending:
+                self._distributor.send(Work(self.living, clock=clock))
+
+    # Steps that do not wait for each other.
+
+    def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
+        """Send a step on its way, to be searched and stored, and then let the clock advance."""
+        self._send(batches, interleaved, clock=clock)
+
+    def submit_last(self) -> None:
+        """Send an empty step: when it has been gathered, so have all before it."""
+        self._send({}, is_last=True)
+
+    def gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes, for ever."""
+        _, gatherer = self._start()
+        while True:
+            gathered = gatherer.take()
+            if gathered.ends:
+                number = gathered.step.number
+                sent = self._sent.pop(number)
+                self.timings.append(Timing(number, sent, gathered.spans, perf_counter()))
+                self._bury([each for each in gathered.problems if each.lost is not None])
+            yield gathered
+
+    def _drain(self, step: Step) -> None:
+        """Wait for the end of a step, and drop what comes until then."""
+        for gathered in self.gathered():
+            if gathered.step is step and gathered.ends:
+                return
+
+    def _send(
+        self,
+        batches: Batches,
+        interleaved: bool = False,
+        deliver: Deliver | None = None,
+        clock: Clock | None = None,
+        is_last: bool = False,
+    ) -> Step:
+        """Send a step to all cores; with a clock, they store its rows too."""
+        distributor, _ = self._start()
+        self._sort(batches)
+        with self._sending:
+            step = self._next_step(batches, interleaved, deliver, is_last)
+            self._sent[step.number] = perf_counter()
+            distributor.send(Work(self.living, step, stores=clock is not None, clock=clock))
+        return step
+
+    def _next_step(
+        self, batches: Batches, interleaved: bool, deliver: Deliver | None, is_last: bool
+    ) -> Step:
+        """Number a step, and tell which arrivals it has."""
+        self._steps += 1
+        step = Step(self._steps, batches, interleaved, deliver=deliver, is_last=is_last)
+        if self.ordering is not None:
+            arrivals = [batch.arrivals for batch in batches.values() if len(batch)]
+            first = min((int(each[0]) for each in arrivals if each is not None), default=None)
+            last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=0)
+            self._arrived = max(self._arrived, last)
+            step = replace(
+                step, first=self._arrived if first is None else first, last=self._arrived
+            )
+        return step
+
+    def _sort(self, batches: Batches) -> None:
+        """Sort what comes once for all cores, by what they sort by now."""
+        chains = self.cores[0].manager.chains
+        if len(self.cores) > 1:
+            for side, batch in batches.items():
+                if len(batch):
+                    batch.ordered(chains[OTHER[side]].layout)
+                    batch.ordered(chains[side].layout)
+
+    def _bury(self, dead: list[Problem]) -> None:
+        """Share rows out among the others from now on."""
+        self._losses += dead
+        numbers = {each.core for each in dead}
+        self.living = tuple(each for each in self.living if each not in numbers)
+
+    def report(self) -> None:
+        """Raise if cores have died that nobody has been told of."""
+        if self._losses:
+            losses, self._losses = self._losses, []
+            raise describe(losses, len(self.living), len(self.cores)) from losses[0].error
+
+
+def total(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
+    """Add numbers up by name."""
+    names = sorted({name for each in every for name in each})
+    return {name: sum((each.get(name, 0) for each in every), start=0) for name in names}
+
+
+def raise_error(problems: Sequence[Problem]) -> None:
+    """Raise what is wrong with the data, if any core says so."""
+    for each in problems:
+        if each.lost is None:
+            raise each.error
+
+
+def describe(losses: list[Problem], left: int, of: int) -> CoreError:
+    """Say which cores have died, why, and what is lost."""
+    what = "; ".join(
+        f"core {each.core} of {of} died and took its part of the window along, {each.lost:,} rows: "
+        f"{type(each.error).__name__}: {each.error}"
+        for each in losses
+    )
+    way_out = (
+        f"the join goes on with {left} cores; what they found is in this error's `results`, and "
+        "`restore` of a snapshot brings the lost rows back"
+        if left
+        else "no core is left; restore a snapshot, or make a new join"
+    )
+    return CoreError(f"{what}; {way_out}", tuple(each.core for each in losses))
+
+
+def close(channels: list[Channel[Any]]) -> None:
+    """Close channels, so that the threads between them end."""
+    for channel in channels:
+        channel.close()
