@@ -58,6 +58,7 @@ class StreamJoin:
 
     Examples
     --------
+    >>> from streamjoin import CountWindow
     >>> join = StreamJoin(on="abs(l.x - r.x) <= 1", window=CountWindow(100))
     >>> _ = join.push(left=pa.table({"x": [1, 5, 9]}))
     >>> join.push(right=pa.table({"x": [4, 8]})).to_pylist()
@@ -139,6 +140,7 @@ class StreamJoin:
         channels of bounded depth allow: who reads the results slowly slows the source down. Who
         stops reading loses the matches that are on their way, and no rows.
 
+        >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
         >>> rows = [pa.table({"x": [number]}) for number in (1, 2)]
         >>> [part.rows.num_rows for part in join.stream((each, each) for each in rows)]
@@ -179,6 +181,7 @@ class StreamJoin:
         Rows that wait in batch mode are joined too. The results are good until the next push, find,
         flush or snapshot, and ``stats.matches`` does not count them.
 
+        >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
         >>> _ = join.push(left=pa.table({"x": range(1000)}), right=pa.table({"x": [0]}))
         >>> join.find(right=pa.table({"x": range(500, 600)})).count()

@@ -69,12 +69,14 @@ class Pipeline:
 
     def _results(self) -> Iterator[Delivery]:
         for gathered in self.join.gathered():
+            if gathered.step.is_last:
+                self._is_empty = gathered.ends
+                if gathered.ends:
+                    return
+                continue
             for delivery in gathered.found:
                 self.engine.counters.matches += delivery.matches
                 yield delivery
             raise_error(gathered.problems)
             if gathered.ends:
-                self._is_empty = gathered.step.is_last
-                if self._is_empty:
-                    return
                 self.join.report()

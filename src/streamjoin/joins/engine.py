@@ -141,8 +141,9 @@ class Engine:
         join = self.join
         assert isinstance(join, Asynchronous)
         waiting = self.collector.joined()
-        self.collector.clear()
-        join.submit(waiting, self.numbers, self.clock)
+        if waiting:
+            self.collector.clear()
+            join.submit(waiting, self.numbers, self.clock)
 
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""
