@@ -42,6 +42,7 @@ class Pipeline:
                 self._stop()
                 for _ in self._results():
                     pass
+        self.join.report()
         if self._failure is not None:
             raise self._failure
 
