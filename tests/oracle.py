@@ -56,3 +56,41 @@ def join_by_count(
                 pairs.update((row["id"], other["id"]) for other in met)
                 lefts.append(row)
     return pairs
+
+
+class Arrivals:
+    """The place of every row among both streams, and in its own; see `join_by_count`."""
+
+    def __init__(self, steps: list[tuple[list[Row], list[Row]]], order: str | None = None) -> None:
+        self.among_both: dict[tuple[str, Any], int] = {}
+        self.in_stream: dict[tuple[str, Any], int] = {}
+        counts = Counter[str]()
+        for left, right in steps:
+            arriving = [(row, "left") for row in left] + [(row, "right") for row in right]
+            if order is not None:
+                arriving.sort(key=lambda arrival: arrival[0][order])
+            for row, side in arriving:
+                self.among_both[side, row["id"]] = counts.total()
+                self.in_stream[side, row["id"]] = counts[side]
+                counts[side] += 1
+
+    def finder(self, pair: tuple[Any, Any]) -> int:
+        """A match belongs to the later of its rows."""
+        left, right = pair
+        return max(self.among_both["left", left], self.among_both["right", right])
+
+    def place(self, pair: tuple[Any, Any]) -> int:
+        """The place of the earlier row in its stream."""
+        left, right = ("left", pair[0]), ("right", pair[1])
+        return self.in_stream[min(left, right, key=self.among_both.__getitem__)]
+
+    def check(self, found: list[tuple[Any, Any]], ordered: str | int) -> None:
+        """Assert that a sequence of matches is in the order that was asked for."""
+        if ordered == "none":
+            return
+        if ordered == "outer":
+            keys = [(self.finder(pair), 0) for pair in found]
+        else:
+            precision = 1 if ordered == "inner" else int(ordered)
+            keys = [(self.finder(pair), self.place(pair) // precision) for pair in found]
+        assert keys == sorted(keys)

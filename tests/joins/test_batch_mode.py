@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.test_contract import CONDITIONS, check, conditions, pairs, steps_of, streams, table
+from joins.small_streams import CONDITIONS, check, conditions, pairs, steps_of, streams, table
 from streamjoin.joins import sizes
 
 random = settings(max_examples=40, suppress_health_check=list(HealthCheck))

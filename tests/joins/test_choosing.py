@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.test_contract import CONDITIONS, conditions, run, steps_of, streams
+from joins.small_streams import CONDITIONS, conditions, run, steps_of, streams
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
 from streamjoin.joins import sizes
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds

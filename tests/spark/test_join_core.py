@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, event, example, given, settings
 from hypothesis import strategies as st
-from joins.test_contract import CONDITIONS, SCHEMA, conditions, many_rows
+from joins.small_streams import CONDITIONS, SCHEMA, conditions, many_rows
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj

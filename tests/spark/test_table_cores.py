@@ -5,7 +5,7 @@ from functools import partial
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from joins.test_contract import CONDITIONS, SCHEMA, conditions, duckdb_pairs, pairs, streams, table
+from joins.small_streams import CONDITIONS, SCHEMA, conditions, duckdb_pairs, pairs, streams, table
 from oracle import join_by_time
 
 import streamjoin as sj
