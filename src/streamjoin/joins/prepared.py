@@ -136,7 +136,7 @@ class Prepared:
         first_ones = bool(flags[:count].all())
         selected = self.take(slice(0, count) if first_ones else np.flatnonzero(flags))
         places = np.cumsum(flags, dtype=np.int32) - np.int32(1)
-        for layout, ordered in self._ordered.items():
+        for layout, ordered in list(self._ordered.items()):  # another core may sort it meanwhile
             keep = flags[ordered.order]
             selected._ordered[layout] = Ordered(places[ordered.order[keep]], ordered.keys[keep])
         return selected
