@@ -1,6 +1,5 @@
 """What cores share: the rows that look for matches, and how they are sorted."""
 
-
 import numpy as np
 from joins.small_streams import table
 

@@ -160,6 +160,7 @@ class SplitExecutor:
     def store(self, batches: Batches) -> None:
         """Let the cores whose turn it is store what was searched last."""
         distributor, _ = self._start()
+        _, self._arrived = self._span(batches)
         with self._sending:
             distributor.send(Work(self.living, stores=True))
 
@@ -210,6 +211,8 @@ class SplitExecutor:
         self._sort(batches)
         with self._sending:
             step = self._next_step(batches, interleaved, deliver, is_last)
+            if clock is not None:
+                self._arrived = step.last
             self._sent[step.number] = perf_counter()
             distributor.send(Work(self.living, step, stores=clock is not None, clock=clock))
         return step
@@ -221,14 +224,16 @@ class SplitExecutor:
         self._steps += 1
         step = Step(self._steps, batches, interleaved, deliver=deliver, is_last=is_last)
         if self.ordering is not None:
-            arrivals = [batch.arrivals for batch in batches.values() if len(batch)]
-            first = min((int(each[0]) for each in arrivals if each is not None), default=None)
-            last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=0)
-            self._arrived = max(self._arrived, last)
-            step = replace(
-                step, first=self._arrived if first is None else first, last=self._arrived
-            )
+            first, last = self._span(batches)
+            step = replace(step, first=first, last=last)
         return step
+
+    def _span(self, batches: Batches) -> tuple[int, int]:
+        """Return between which arrivals rows lie; without rows, where the streams stand."""
+        arrivals = [batch.arrivals for batch in batches.values() if len(batch)]
+        first = min((int(each[0]) for each in arrivals if each is not None), default=self._arrived)
+        last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=first)
+        return first, last
 
     def _sort(self, batches: Batches) -> None:
         """Sort what comes once for all cores, by what they sort by now."""

@@ -141,12 +141,16 @@ class Combiner:
     """The root: joins what left and right rows have found, in the order of their arrival."""
 
     def __init__(self, merger: Merger, schema: pa.Schema) -> None:
-        self.merger, self.schema, self.since = merger, schema, 0
+        self.merger, self.schema = merger, schema
+        self.star: Star = (0, 0)
 
     def take(self) -> Gathered:
         """Return what comes next, both sides together."""
         part = self.merger.take()
-        since, self.since = self.since, part.upto
+        number, since = self.star
+        if part.step.number > number:  # rows that were not stored before come again
+            since = part.step.first
+        self.star = part.step.number, part.upto
         if part.step.deliver is not None:
             found = [each for side in part.found.values() for each in side]
         else:
