@@ -1,6 +1,7 @@
 """What cores share: the rows that look for matches, and how they are sorted."""
 
 import numpy as np
+import pytest
 from joins.small_streams import table
 
 import streamjoin as sj
@@ -30,3 +31,14 @@ def test_a_batch_may_be_sorted_anew_while_its_rows_are_selected(monkeypatch):
 
     monkeypatch.setattr(prepared, "Ordered", sort_meanwhile)
     assert len(batch.select(np.arange(8) % 2 == 0)) == 4
+
+
+@pytest.mark.parametrize("ordered", ["none", "inner"])
+def test_statistics_between_a_find_and_the_next_push(ordered):
+    # Once: the cores forgot the rows that they had yet to store.
+    join = sj.StreamJoin("l.k = r.k", sj.CountWindow(10), cores=2, ordered=ordered)
+    join.push(table(rows(1)), table(rows(1)))
+    assert join.find(left=table(rows(6))).count() == 2
+    assert join.stats.live_left == 1
+    assert join.push(right=table(rows(1))).num_rows == 3
+    assert (join.stats.live_left, join.stats.live_right) == (7, 2)

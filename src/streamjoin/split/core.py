@@ -72,7 +72,8 @@ class Core:
             problems: list[Problem] = []
             last = Part(work.step, work.step.last)
             try:
-                self._take_turns(work.step, work.living)
+                if not work.step.is_last:
+                    self._take_turns(work.step, work.living)
                 for part in self._search(work.step) if self.is_alive else ():
                     if part.upto == work.step.last:
                         last = part
@@ -125,6 +126,8 @@ class Core:
                 chain.subwindows[-1].seal()
 
     def _search(self, step: Step) -> Iterator[Part]:
+        if step.is_last:
+            return
         if self.ordering is None or step.deliver is not None:
             deliver = with_sides(step.deliver or self.manager.deliver)
             for side, found in self.manager.search(self._searched, step.interleaved, deliver):

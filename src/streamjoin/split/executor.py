@@ -142,8 +142,7 @@ class SplitExecutor:
     def wait(self) -> None:
         """Wait until all cores have done what they were sent."""
         if self._distributor is not None:
-            step = self._send({})
-            self._drain(step)
+            self._drain(self._send({}, is_last=True))
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None

@@ -24,7 +24,7 @@ class Step:
     first: int = 0
     last: int = 1
     deliver: Deliver | None = None  # what becomes of matches, if not joined rows
-    is_last: bool = False  # whether nothing comes behind it
+    is_last: bool = False  # a mark without rows: when it comes back, so has all before it
 
 
 @dataclass(frozen=True)
