@@ -5,13 +5,17 @@ Between them are channels of bounded depth, so a slow reader slows the source do
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
+
+import pyarrow as pa
 
 from streamjoin.errors import CoreError
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.split.executor import SplitExecutor, raise_error
+from streamjoin.split.gathering import Gathered
 
 
 class Pipeline:
@@ -21,7 +25,7 @@ class Pipeline:
         assert isinstance(engine.join, SplitExecutor)
         self.engine, self.join, self.source, self.send = engine, engine.join, source, send
         self._stopped = Event()
-        self._ending, self._has_ended = Lock(), False
+        self._sending, self._has_ended = Lock(), False
         self._is_empty = False  # whether all that was sent has been gathered
         self._failure: BaseException | None = None
 
@@ -32,16 +36,18 @@ class Pipeline:
         """
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
-            yield from self._results()
+            for gathered in self._gathered():
+                yield from self._counted(gathered)
+                raise_error(gathered.problems)
+                if gathered.ends:
+                    self.join.report()
         except CoreError as error:
-            self._stop()
-            error.results = [rows for delivery in self._results() for rows in delivery.rows]
+            rest = [rows for each in self._rest() for rows in each.rows]
+            error.results = pa.Table.from_batches(rest, self.engine.schema)
             raise
         finally:
-            if not self._is_empty:
-                self._stop()
-                for _ in self._results():
-                    pass
+            for _ in self._rest():
+                pass
         self.join.report()
         if self._failure is not None:
             raise self._failure
@@ -49,35 +55,47 @@ class Pipeline:
     def _read(self) -> None:
         try:
             for item in self.source:
-                if self._stopped.is_set():
+                if not self._unless_stopped(partial(self.send, item)):
                     return
-                self.send(item)
-            self.engine.submit_waiting()
+            self._unless_stopped(self.engine.submit_waiting)
         except BaseException as error:
             self._failure = error
         self._submit_last()
 
-    def _stop(self) -> None:
-        self._stopped.set()
-        # From a thread of its own: the channels may be full until somebody reads again.
-        Thread(target=self._submit_last, daemon=True).start()
+    def _unless_stopped(self, act: Callable[[], None]) -> bool:
+        """Send something, unless nothing may follow; return whether it was sent."""
+        with self._sending:  # so that what is last comes behind it
+            if self._stopped.is_set():
+                return False
+            act()
+            return True
 
     def _submit_last(self) -> None:
-        with self._ending:
+        with self._sending:
             if not self._has_ended:
                 self._has_ended = True
                 self.join.submit_last()
 
-    def _results(self) -> Iterator[Delivery]:
+    def _rest(self) -> Iterator[Delivery]:
+        """Stop reading the source, and give what is on its way; deaths are for others to tell."""
+        if not self._is_empty:
+            self._stopped.set()
+            # From a thread of its own: the channels may be full until somebody reads again.
+            Thread(target=self._submit_last, daemon=True).start()
+            for gathered in self._gathered():
+                yield from self._counted(gathered)
+
+    def _gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes before the last."""
         for gathered in self.join.gathered():
             if gathered.step.is_last:
                 self._is_empty = gathered.ends
                 if gathered.ends:
                     return
                 continue
-            for delivery in gathered.found:
-                self.engine.counters.matches += delivery.matches
-                yield delivery
-            raise_error(gathered.problems)
-            if gathered.ends:
-                self.join.report()
+            yield gathered
+
+    def _counted(self, gathered: Gathered) -> Iterator[Delivery]:
+        for delivery in gathered.found:
+            self.engine.counters.matches += delivery.matches
+            yield delivery
