@@ -1,6 +1,6 @@
 """What users call to join streams: `StreamJoin`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -120,10 +120,21 @@ class StreamJoin:
         """Add rows and return what they find."""
         batches, is_self = self._check(left, right)
         if self._engine is None:
-            return self._push_first(batches, is_self)
-        delivered = self._push(self._engine, batches)
-        self._follow(self._engine)
+            delivered = self._push_first(batches, is_self)
+        else:
+            delivered = self._push(self._engine, batches)
+            self._follow(self._engine)
+        self._report(lambda: self._table(delivered))
         return delivered
+
+    def _report(self, results: Callable[[], pa.Table | Results]) -> None:
+        """Tell of cores that have died, with what the others have found."""
+        try:
+            if self._engine is not None:
+                self._engine.join.report()
+        except CoreError as error:
+            error.results = results()
+            raise
 
     def _table(self, delivered: list[Delivery]) -> pa.Table:
         """Return joined rows as a table; until there are any, of the columns that are known."""
@@ -191,29 +202,27 @@ class StreamJoin:
         batches, is_self = self._check(left, right)
         if self._engine is None:  # rows that waited for the other side have matches too
             joined = self._table(self._push_first(batches, is_self))
-            return Results([], joined.schema, joined.to_batches())
-        found = self._engine.find(batches)
-        self._follow(self._engine)
-        self._results = Results(found, self._engine.schema)
-        return self._results
+            results = Results([], joined.schema, joined.to_batches())
+        else:
+            found = self._engine.find(batches)
+            self._follow(self._engine)
+            self._results = results = Results(found, self._engine.schema)
+        self._report(lambda: results)
+        return results
 
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
         self._begin()
         if self._engine is None:
             return pa.schema([]).empty_table()
-        return self._table(self._engine.flush())
+        joined = self._table(self._engine.flush())
+        self._report(lambda: joined)
+        return joined
 
     def _push(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Delivery]:
         """Join batches at once or, in batch mode, once there are enough."""
         if not engine.collector.is_on:
-            delivered: list[Delivery] = []
-            try:
-                delivered.extend(engine.flow(batches))
-            except CoreError as error:
-                error.results = self._table(delivered)
-                raise
-            return delivered
+            return list(engine.flow(batches))
         engine.collect({side: owned(batch) for side, batch in batches.items()})
         return engine.flush() if engine.collector.is_due else []
 

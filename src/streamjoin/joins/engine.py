@@ -118,7 +118,6 @@ class Engine:
         yield from self._join(coming.prepared, coming.interleaved)
         self._count(coming)
         self._expire()
-        self.join.report()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Send batches to the join cores, without waiting for their matches.
@@ -167,7 +166,6 @@ class Engine:
         finally:
             self.collector.clear()
             self._expire()
-            self.join.report()
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""

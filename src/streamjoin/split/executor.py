@@ -250,10 +250,17 @@ class SplitExecutor:
         self.living = tuple(each for each in self.living if each not in numbers)
 
     def report(self) -> None:
-        """Raise if cores have died that nobody has been told of."""
+        """Raise if cores have died that nobody has been told of, or if none is left."""
         if self._losses:
             losses, self._losses = self._losses, []
             raise describe(losses, len(self.living), len(self.cores)) from losses[0].error
+        if not self.living:
+            count = len(self.cores)
+            raise CoreError(
+                f"all {count} cores of this join have died, so it stores and finds nothing; "
+                "restore a snapshot, or make a new join",
+                tuple(range(count)),
+            )
 
 
 def total(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
@@ -272,12 +279,13 @@ def raise_error(problems: Sequence[Problem]) -> None:
 def describe(losses: list[Problem], left: int, of: int) -> CoreError:
     """Say which cores have died, why, and what is lost."""
     what = "; ".join(
-        f"core {each.core} of {of} died and took its part of the window along, {each.lost:,} rows: "
+        f"core {each.core} of {of} died and took its part of the window along, "
+        f"{each.lost:,} row{'' if each.lost == 1 else 's'}: "
         f"{type(each.error).__name__}: {each.error}"
         for each in losses
     )
     way_out = (
-        f"the join goes on with {left} cores; what they found is in this error's `results`, and "
+        f"the join goes on with {left} of them; what they found is in this error's `results`, and "
         "`restore` of a snapshot brings the lost rows back"
         if left
         else "no core is left; restore a snapshot, or make a new join"
