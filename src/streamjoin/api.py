@@ -158,15 +158,27 @@ class StreamJoin:
         [1, 1]
         """
         self._begin()
+        if not isinstance(source, Iterable):
+            raise StreamJoinError(
+                f"source={source!r} gives nothing; pass something to iterate over, such as a list "
+                "of pairs (left, right)"
+            )
         steps = (sides_of(each) for each in source)
         for sides in steps:
-            for delivery in self._deliveries(*sides):
-                assert self.schema is not None
-                yield Punctuated.of(delivery, self.schema)
+            yield from self._punctuated(self._deliveries(*sides))
             engine = self._engine
             # A residual may fail on values, and then nothing may have been stored meanwhile.
             if engine is not None and self._config.is_split and not engine.plan.has_residuals:
                 yield from self._pipeline(engine, steps)
+        if self._engine is not None and self._engine.collector.count:
+            delivered = self._engine.flush()
+            yield from self._punctuated(delivered)
+            self._report(lambda: self._table([]))
+
+    def _punctuated(self, delivered: list[Delivery]) -> Iterator[Punctuated]:
+        for delivery in delivered:
+            assert self.schema is not None
+            yield Punctuated.of(delivery, self.schema)
 
     def _pipeline(self, engine: Engine, steps: Iterator[tuple[Any, Any]]) -> Iterator[Punctuated]:
         """Read the rest of a source ahead of its results."""
@@ -363,6 +375,7 @@ def sides_of(item: Any) -> tuple[Any, Any]:
     if isinstance(item, tuple | list) and len(item) == 2:
         return item[0], item[1]
     raise StreamJoinError(
-        f"the source of a stream gave a {type(item).__name__}; it gives pairs (left, right) or "
-        "dicts {'left': ..., 'right': ...}, either of them None where there is nothing"
+        f"the source of a stream gave something of type {type(item).__name__}; "
+        "it gives pairs (left, right) or dicts {'left': ..., 'right': ...}, either of them None "
+        "where there is nothing"
     )
