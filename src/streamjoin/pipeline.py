@@ -34,6 +34,7 @@ class Pipeline:
 
         Who stops early loses the matches that are still on their way; the rows are stored.
         """
+        self.join.wait()
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
             for gathered in self._gathered():

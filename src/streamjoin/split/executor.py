@@ -76,6 +76,7 @@ class SplitExecutor:
         self._steps = 0
         self._arrived = 0
         self._sent: dict[int, float] = {}
+        self._searched: Step | None = None  # until its last match has come
         self._losses: list[Problem] = []
         self._distributor: distribution.Distributor | None = None
         self._gatherer: Gatherer | None = None
@@ -142,15 +143,19 @@ class SplitExecutor:
     def wait(self) -> None:
         """Wait until all cores have done what they were sent."""
         if self._distributor is not None:
+            self._drop_rest()
             self._drain(self._send({}, is_last=True))
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Let all cores look for matches, and give them in order."""
-        step = self._send(batches, interleaved, deliver)
+        self._drop_rest()
+        self._searched = step = self._send(batches, interleaved, deliver)
         for gathered in self.gathered():
-            if gathered.step is step:  # what is left of a step that was interrupted is dropped
+            if gathered.step is step:
+                if gathered.ends:
+                    self._searched = None
                 yield from gathered.found
                 raise_error(gathered.problems)
                 if gathered.ends:
@@ -166,6 +171,7 @@ class SplitExecutor:
     def advance(self, clock: Clock) -> None:
         """Tell all cores how far the streams have come."""
         if self._distributor is not None:
+            self._drop_rest()
             with self._sending:
                 self._distributor.send(Work(self.living, clock=clock))
 
@@ -190,6 +196,12 @@ class SplitExecutor:
                 self.timings.append(Timing(number, sent, gathered.spans, perf_counter()))
                 self._bury([each for each in gathered.problems if each.lost is not None])
             yield gathered
+
+    def _drop_rest(self) -> None:
+        """Drop what is left of a search that was interrupted, lest cores wait for room for ever."""
+        if self._searched is not None:
+            self._drain(self._searched)
+            self._searched = None
 
     def _drain(self, step: Step) -> None:
         """Wait for the end of a step, and drop what comes until then."""
