@@ -95,8 +95,9 @@ class Manager:
         asks: list[Asks] = [(batch, self.chains[OTHER[side]]) for side, batch in coming.items()]
         if len(coming) == 2:
             left, right = coming["left"], coming["right"]
-            asks.append((right, [self.chains["left"].alone(left.kept)]))
-            if interleaved:
+            if left.kept_count:
+                asks.append((right, [self.chains["left"].alone(left.kept)]))
+            if interleaved and right.kept_count:
                 asks.append((left, [self.chains["right"].alone(right.kept)]))
         yield from self.probe(asks, deliver)
 

@@ -19,6 +19,7 @@ come in order (`split.arranging`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +88,18 @@ class Stars:
     batches: Mapping[Side, Prepared]  # the rows that looked
     since: int
     upto: int  # of arrivals before this one, no more matches come
-    arrivals: Keys  # of the rows that found each match, ascending
+    places: tuple[tuple[Side, RowIds], ...]  # of the rows that found each match, in their batch
+
+    @cached_property
+    def arrivals(self) -> Keys:
+        """The arrivals of the rows that found each match, ascending."""
+        found = [self.batches[side].arrivals for side, _ in self.places]
+        each = [
+            arrivals[places]
+            for arrivals, (_, places) in zip(found, self.places, strict=True)
+            if arrivals is not None
+        ]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *each]), kind="stable")
 
     def table(self) -> pa.Table:
         """Return the stars: whose row it is, its arrival, and where its matches end."""

@@ -81,13 +81,10 @@ def complete(
     return beside(left, right, schema)
 
 
-def interleave(
-    batches: Sequence[pa.RecordBatch], arrivals: Sequence[Keys]
-) -> tuple[pa.RecordBatch, Keys]:
+def interleave(batches: Sequence[pa.RecordBatch], arrivals: Sequence[Keys]) -> pa.RecordBatch:
     """Merge the joined rows of two sides by arrival."""
-    keys = np.concatenate(arrivals)
-    keys, order = sort_with_rows(keys)
-    return take_rows(pa.concat_batches(batches), order), keys
+    _, order = sort_with_rows(np.concatenate(arrivals))
+    return take_rows(pa.concat_batches(batches), order)
 
 
 def combine(first: RowIds, second: Keys) -> Keys:

@@ -121,9 +121,7 @@ class Merger:
         half = arrange(held, self.ordering)
         if upto == step.last:
             return [half]
-        arrivals = step.batches[side].arrivals
-        assert arrivals is not None
-        end = np.searchsorted(arrivals, upto)
+        end = np.searchsorted(step.arrivals(side), upto)
         count = int(np.searchsorted(places_of(half, self.ordering), end))
         self.held[side] = [half.slice(count)] if count < half.num_rows else []
         return [half.slice(0, count)] if count else []
@@ -159,20 +157,16 @@ class Combiner:
 
     def _combine(self, part: Part, since: int) -> Delivery:
         """Complete both sides; put one behind the other, or merge them where that is the order."""
-        batches, arrivals, ordering = [], [], self.merger.ordering
-        for side, halves in part.found.items():
-            rows = part.step.batches.get(side)
-            for half in halves:
-                assert rows is not None
-                assert rows.arrivals is not None
-                batches.append(complete(half, rows, ordering, self.schema))
-                arrivals.append(rows.arrivals[places_of(half, ordering)])
-        if len(batches) == 2 and arrivals[0][-1] > arrivals[1][0]:
-            merged, keys = interleave(batches, arrivals)
-            batches, arrivals = [merged], [keys]
-        every = np.concatenate([np.empty(0, np.int64), *arrivals])
-        stars = Stars(part.step.batches, since, part.upto, every)
-        return Delivery(every.size, batches, stars)
+        ordering, step = self.merger.ordering, part.step
+        halves = [(side, half) for side, found in part.found.items() for half in found]
+        batches = [
+            complete(half, step.batches[side], ordering, self.schema) for side, half in halves
+        ]
+        places = tuple((side, places_of(half, ordering)) for side, half in halves)
+        if step.interleaved and len(batches) == 2:
+            batches = [interleave(batches, [step.arrivals(*each) for each in places])]
+        stars = Stars(step.batches, since, part.upto, places)
+        return Delivery(sum(batch.num_rows for batch in batches), batches, stars)
 
 
 def grow(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.operands import Side
 
 
@@ -25,6 +26,12 @@ class Step:
     last: int = 1
     deliver: Deliver | None = None  # what becomes of matches, if not joined rows
     is_last: bool = False  # a mark without rows: when it comes back, so has all before it
+
+    def arrivals(self, side: Side, places: RowIds | slice = slice(None)) -> Keys:
+        """Return the arrivals of rows, by their places in a batch."""
+        arrivals = self.batches[side].arrivals
+        assert arrivals is not None
+        return arrivals[places]
 
 
 @dataclass(frozen=True)
