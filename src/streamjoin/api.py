@@ -1,21 +1,21 @@
 """What users call to join streams: `StreamJoin`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin import snapshots
-from streamjoin.batches import as_batch, check_unique, describe_change, owned
+from streamjoin.batches import as_batch, owned
 from streamjoin.config import ColumnPair, JoinConfig
-from streamjoin.errors import CoreError, SchemaError, StreamJoinError, WindowError
+from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.joins.engine import Engine, Step
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.times import check_watermark, ticks, time_type, to_key
+from streamjoin.joins.times import ticks, time_type, to_key
 from streamjoin.keys.operands import Side
-from streamjoin.pipeline import Pipeline
+from streamjoin.opening import Opening
+from streamjoin.pipeline import Pipeline, sides_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
 from streamjoin.stats import JoinStats
@@ -99,8 +99,7 @@ class StreamJoin:
         )
         self._results: Results | None = None  # of the last `find`
         self._is_streaming = False
-        self._schemas: dict[Side, pa.Schema] = {}
-        self._waiting: list[Step] = []  # what came before both schemas were known
+        self._opening = Opening()
         self._engine: Engine | None = None
 
     def push(self, left: Any = None, right: Any = None) -> pa.Table:
@@ -140,7 +139,7 @@ class StreamJoin:
         """Return joined rows as a table; until there are any, of the columns that are known."""
         schema = self.schema
         if schema is None:
-            schema = next(iter(self._schemas.values()), pa.schema([]))
+            schema = next(iter(self._opening.schemas.values()), pa.schema([]))
         return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
 
     def stream(self, source: Iterable[Any]) -> Iterator[Punctuated]:
@@ -185,9 +184,8 @@ class StreamJoin:
 
         def send(sides: tuple[Any, Any]) -> None:
             batches, _ = self._check(*sides)
-            if engine.collector.is_on:
-                batches = {side: owned(batch) for side, batch in batches.items()}
-            engine.submit(batches)
+            # Copies: the source may use its memory again before the cores are through with it.
+            engine.submit({side: owned(batch) for side, batch in batches.items()})
             self._follow(engine)
 
         engine.settle()
@@ -264,7 +262,7 @@ class StreamJoin:
         if right is not None:  # a reader can be read only once
             batches["right"] = batches["left"] if is_self else as_batch(right)
         for side, batch in batches.items():
-            self._check_schema(side, batch.schema)
+            self._opening.check(side, batch.schema)
         if self._engine is not None and self._engine.is_self_join and batches and not is_self:
             raise StreamJoinError(
                 "this join began as a self-join, with the same batch as left and right; go on so, "
@@ -272,37 +270,24 @@ class StreamJoin:
             )
         return batches, is_self
 
-    def _check_schema(self, side: Side, schema: pa.Schema) -> None:
-        known = self._schemas.get(side)
-        if known is None:
-            check_unique(schema, side)
-        elif schema != known:
-            raise SchemaError(
-                f"the {side} batch's schema changed: {describe_change(known, schema)}; cast the "
-                f"batch to the first one's schema, or make a new StreamJoin"
-            )
-
     def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> list[Delivery]:
         """Hold batches back until both schemas are known, then go through them all."""
-        schemas = self._schemas | {side: batch.schema for side, batch in batches.items()}
+        opening = self._opening
+        schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         if len(schemas) < 2:
-            self._schemas = schemas
-            if batches:
-                copies = {side: owned(batch) for side, batch in batches.items()}
-                self._waiting.append(Step(copies))
+            opening.hold(batches)
             return []
-        begins = not any(step.batches for step in self._waiting)
-        engine = self._config.make_engine(schemas, is_self=is_self and begins)
+        engine = self._config.make_engine(schemas, is_self=is_self and not opening.has_rows)
         delivered = []
-        for step in self._waiting:
+        for step in opening.steps:
             try:
                 delivered += self._replay(engine, step)
             except StreamJoinError as error:
-                self._waiting.remove(step)
+                opening.steps.remove(step)
                 error.add_note("this is about rows pushed earlier, which are dropped; push again")
                 raise
         delivered += self._replay(engine, Step(batches))
-        self._schemas, self._waiting, self._engine = schemas, [], engine
+        self._opening, self._engine = Opening(schemas), engine
         return delivered
 
     def _replay(self, engine: Engine, step: Step) -> list[Delivery]:
@@ -329,12 +314,7 @@ class StreamJoin:
                 "when newer ones come"
             )
         if self._engine is None:
-            watermark = check_watermark(watermark)
-            for side, schema in self._schemas.items():
-                name = (self._config.time or ("", ""))[side == "right"]
-                if name in schema.names:
-                    to_key(watermark, schema.field(name).type)
-            self._waiting.append(Step({}, watermark))
+            self._opening.hold_watermark(watermark, self._config.time)
             return
         self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
 
@@ -347,35 +327,17 @@ class StreamJoin:
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         self._refuse_beside_stream()
-        if self._engine is not None:
-            return JoinStats.of(self._engine)
-        batches = [item for step in self._waiting for item in step.batches.items()]
-        rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
-        held = sum(batch.nbytes for _, batch in batches)
-        return JoinStats(rows["left"], rows["right"], rows["left"], rows["right"], held)
+        return self._opening.stats() if self._engine is None else JoinStats.of(self._engine)
 
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
-        return snapshots.save(self._config, self._schemas, self._waiting, self._engine)
+        return snapshots.save(self._config, self._opening, self._engine)
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
         """Return a join that goes on where ``snapshot`` was taken."""
         join = cls.__new__(cls)
         join._results, join._is_streaming = None, False
-        join._config, join._schemas, join._waiting, join._engine = snapshots.load(data)
+        join._config, join._opening, join._engine = snapshots.load(data)
         return join
-
-
-def sides_of(item: Any) -> tuple[Any, Any]:
-    """Return what a source gives as left and right."""
-    if isinstance(item, Mapping) and item.keys() <= {"left", "right"}:
-        return item.get("left"), item.get("right")
-    if isinstance(item, tuple | list) and len(item) == 2:
-        return item[0], item[1]
-    raise StreamJoinError(
-        f"the source of a stream gave something of type {type(item).__name__}; "
-        "it gives pairs (left, right) or dicts {'left': ..., 'right': ...}, either of them None "
-        "where there is nothing"
-    )

@@ -94,8 +94,7 @@ class JoinConfig:
             raise StreamJoinError(
                 f"batch_rows={batch_rows!r}: give the number of rows to collect, from 1, or None"
             )
-        is_number = isinstance(cores, int) and not isinstance(cores, bool)
-        if cores is not None and (not is_number or cores < 1):
+        if cores is not None and (type(cores) is not int or cores < 1):
             raise StreamJoinError(
                 f"cores={cores!r}: give the number of join cores, from 1, or None for one"
             )

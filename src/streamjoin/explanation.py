@@ -2,6 +2,7 @@
 
 from streamjoin.advisor import advise
 from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.joins.ordering import Ordered
 from streamjoin.predicates import (
     Band,
     Condition,
@@ -14,6 +15,12 @@ from streamjoin.predicates import (
 )
 from streamjoin.windows import Duration, TimeWindow, Window
 
+ORDERS: dict[Ordered, str] = {
+    "none": "",
+    "outer": "in order: the matches of an earlier row come first",
+    "inner": "in order: the matches of an earlier row come first, those of one row oldest first",
+}
+
 
 def explain(
     on: str | Condition,
@@ -23,6 +30,8 @@ def explain(
     delay: Duration | None = None,
     order: ColumnPair = None,
     threads: int | None = None,
+    cores: int | None = None,
+    ordered: Ordered = "none",
 ) -> str:
     """Say how the condition is understood, what is indexed, what is filtered, and why.
 
@@ -38,7 +47,9 @@ def explain(
                  (sorted arrays with an index and an insertion buffer, PanJoin)
     threads      2
     """
-    config = JoinConfig.check(on, window, time, order, algorithm, delay, threads)
+    config = JoinConfig.check(
+        on, window, time, order, algorithm, delay, threads, cores=cores, ordered=ordered
+    )
     condition = parse_condition(on)
     keyed = any(not isinstance(part, Residual) for part in condition)
     usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
@@ -54,9 +65,18 @@ def explain(
         ("filter", filters),
         ("algorithm", f"{advice.algorithm}: {advice.reason}"),
         ("", f"({advice.what})"),
+        ("cores", describe_cores(config)),
+        ("results", ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def describe_cores(config: JoinConfig) -> str:
+    """Say how the windows are spread, if they are."""
+    if config.cores == 1:
+        return ""
+    return f"{config.cores}: each stores its turn of the rows and is probed with all (SplitJoin)"
 
 
 def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:

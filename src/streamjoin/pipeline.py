@@ -4,14 +4,14 @@ A thread of its own reads the source and sends its steps down; whoever iterates 
 Between them are channels of bounded depth, so a slow reader slows the source down.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.errors import CoreError
+from streamjoin.errors import CoreError, StreamJoinError
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.split.executor import SplitExecutor, raise_error
@@ -100,3 +100,16 @@ class Pipeline:
         for delivery in gathered.found:
             self.engine.counters.matches += delivery.matches
             yield delivery
+
+
+def sides_of(item: Any) -> tuple[Any, Any]:
+    """Return what a source gives as left and right."""
+    if isinstance(item, Mapping) and item.keys() <= {"left", "right"}:
+        return item.get("left"), item.get("right")
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return item[0], item[1]
+    raise StreamJoinError(
+        f"the source of a stream gave something of type {type(item).__name__}; "
+        "it gives pairs (left, right) or dicts {'left': ..., 'right': ...}, either of them None "
+        "where there is nothing"
+    )

@@ -32,6 +32,7 @@ from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
+from streamjoin.opening import Opening
 from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import CountWindow, TimeWindow, Window
 
@@ -41,19 +42,17 @@ NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and 
 NO_SNAPSHOT = (
     "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
 )
-State = tuple[JoinConfig, dict[Side, pa.Schema], list[Step], Engine | None]
+State = tuple[JoinConfig, Opening, Engine | None]
 Files = dict[str, bytes]
 
 
-def save(
-    config: JoinConfig, schemas: dict[Side, pa.Schema], waiting: list[Step], engine: Engine | None
-) -> bytes:
+def save(config: JoinConfig, opening: Opening, engine: Engine | None) -> bytes:
     """Write the state of a join."""
     files: Files = {
-        f"schema/{side}": write(schema.empty_table()) for side, schema in schemas.items()
+        f"schema/{side}": write(schema.empty_table()) for side, schema in opening.schemas.items()
     }
     steps = []
-    for number, step in enumerate(waiting):
+    for number, step in enumerate(opening.steps):
         steps.append(write_time(step.watermark))
         for side, batch in step.batches.items():
             files[f"waiting/{number}/{side}"] = write(batch)
@@ -106,7 +105,7 @@ def load(data: bytes) -> State:
     ]
     saved = header["engine"]
     engine = None if saved is None else load_engine(config, schemas, saved, files)
-    return config, schemas, waiting, engine
+    return config, Opening(schemas, waiting), engine
 
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
