@@ -1,4 +1,4 @@
-"""What holds for every test, the examples in docstrings and in the README too."""
+"""What holds for every test, the examples in docstrings and in the documentation too."""
 
 import os
 
