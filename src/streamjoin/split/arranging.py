@@ -24,23 +24,24 @@ from streamjoin.keys.sorting import sort_with_rows
 
 
 @kernel
-def order_by(keys: RowIds, low: Int, high: Int) -> RowIds:
-    """Counting sort: return the rows in the order of their keys; nothing if they are so already."""
-    slots = np.zeros(high - low + 2, np.int32)
-    unsorted = False
-    for i in range(keys.size):
-        slots[keys[i] - low + 1] += 1
-        unsorted |= i > 0 and keys[i] < keys[i - 1]
-    if not unsorted:
-        return np.empty(0, np.int32)
-    for key in range(high - low + 1):
-        slots[key + 1] += slots[key]
-    rows = np.empty(keys.size, np.int32)
-    for i in range(keys.size):
-        slot = slots[keys[i] - low]
-        slots[keys[i] - low] = slot + 1
-        rows[slot] = i
-    return rows
+def order_by(places: RowIds, low: Int, high: Int) -> tuple[RowIds, RowIds]:
+    """Counting sort: return the rows in the order of their places, and these places."""
+    slots = np.zeros(high - low + 1, np.int32)
+    for place in places:
+        slots[place - low] += 1
+    rows, ordered = np.empty(places.size, np.int32), np.empty(places.size, np.int32)
+    slot = 0
+    for place in range(high - low + 1):
+        count = slots[place]
+        slots[place] = slot
+        for _ in range(count):
+            ordered[slot] = low + place
+            slot += 1
+    for i in range(places.size):
+        place = places[i] - low
+        rows[slots[place]] = i
+        slots[place] += 1
+    return rows, ordered
 
 
 def fetch_stored(found: Found, ordering: Ordering) -> Iterator[pa.RecordBatch]:
@@ -57,11 +58,12 @@ def arrange(halves: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBa
     batch = halves[0] if len(halves) == 1 else pa.concat_batches(halves)
     places = places_of(batch, ordering)
     if ordering.precision is None:
-        order = order_by(places, int(places.min()), int(places.max()))
-        return batch if order.size < places.size else take_rows(batch, order)
+        rows, ordered = order_by(places, int(places.min()), int(places.max()))
+        stored = take_rows(batch.select(range(batch.num_columns - 1)), rows)
+        return stored.append_column(batch.schema.names[-1], pa.array(ordered))
     groups = batch.column(batch.num_columns - 1).to_numpy()
-    _, order = sort_with_rows(combine(places, groups))
-    return take_rows(batch, order)
+    _, rows = sort_with_rows(combine(places, groups))
+    return take_rows(batch, rows)
 
 
 def places_of(batch: pa.RecordBatch, ordering: Ordering) -> RowIds:
