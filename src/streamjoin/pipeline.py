@@ -108,8 +108,12 @@ def sides_of(item: Any) -> tuple[Any, Any]:
         return item.get("left"), item.get("right")
     if isinstance(item, tuple | list) and len(item) == 2:
         return item[0], item[1]
+    what = f"something of type {type(item).__name__}"
+    if isinstance(item, tuple | list):
+        what = f"a {type(item).__name__} of {len(item)}"
+    elif isinstance(item, Mapping):
+        what = f"a {type(item).__name__} with the keys {', '.join(map(repr, item))}"
     raise StreamJoinError(
-        f"the source of a stream gave something of type {type(item).__name__}; "
-        "it gives pairs (left, right) or dicts {'left': ..., 'right': ...}, either of them None "
-        "where there is nothing"
+        f"the source of a stream gave {what}; it gives pairs (left, right) or dicts "
+        "{'left': ..., 'right': ...}, either of them None where there is nothing"
     )

@@ -97,3 +97,12 @@ def trees(fanout, depth, block=None):
         patch.object(core, "BLOCK", core.BLOCK if block is None else block),
     ):
         yield
+
+
+def wait_until(is_so):
+    """Wait for what other threads are about to do."""
+    for _ in range(10_000):
+        if is_so():
+            return
+        time.sleep(1e-3)
+    raise AssertionError("nothing has happened for ten seconds")
