@@ -157,6 +157,17 @@ def test_a_restored_snapshot_brings_the_lost_rows_back():
     assert all(core.is_alive for core in join.stats.cores)
 
 
+def test_a_snapshot_of_what_is_left():
+    join = make()
+    join.push(numbers(*range(20)))
+    kill(join, 1)
+    with pytest.raises(sj.CoreError, match="8 rows"):
+        join.push(right=numbers())
+    found = sj.StreamJoin.restore(join.snapshot()).push(right=numbers(*range(20)))
+    assert sorted(found["x"].to_pylist()) == [*range(4), *range(8, 12), *range(16, 20)]
+    assert join.push(right=numbers(*range(20))).num_rows == 12
+
+
 @every_order
 def test_results_of_a_batch_in_which_a_core_dies(ordered):
     # Once: the error had no results.

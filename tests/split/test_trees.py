@@ -5,12 +5,13 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joins.small_streams import CONDITIONS, conditions, steps_of, streams
+from joins.small_streams import CONDITIONS, conditions, steps_of, streams, table
 from oracle import Arrivals, join_by_count, join_by_time
 
 import streamjoin as sj
-from split.running import as_source, orders, random, run, sequence, slow_cores, trees
+from split.running import as_source, orders, push, random, run, sequence, slow_cores, trees
 from split.test_stream import check_stars
+from streamjoin.split import gathering
 from streamjoin.split.distribution import grouped
 
 
@@ -88,3 +89,25 @@ def test_groups_are_few_and_even(fanout):
         assert max(sizes) <= fanout
         assert max(sizes) - min(sizes) <= 1
         assert len(groups) == -(-count // fanout)
+
+
+@pytest.mark.parametrize("fanout", [2, 8])
+def test_a_merger_that_fails(fanout, monkeypatch):
+    # Once: its thread ended, and everybody waited for it for ever.
+    rows = [{"id": place, "k": 1, "o": 0} for place in range(8)]
+    with trees(fanout=fanout, depth=1):
+        join = sj.StreamJoin("l.k = r.k", sj.CountWindow(20), cores=5, ordered="inner")
+        push(join, (rows, []), both=True)
+
+        def fail(*_):
+            raise MemoryError("no room")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(gathering, "arrange", fail)
+            for _ in range(3):
+                with pytest.raises(MemoryError, match="no room"):
+                    join.push(right=table(rows))
+            with pytest.raises(MemoryError, match="no room"):
+                list(join.stream([(None, table([])), (None, table(rows[:1]))]))
+        assert join.stats.rows_right == 1
+        assert len(push(join, ([], rows))) == 64

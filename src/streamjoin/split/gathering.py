@@ -33,6 +33,7 @@ from streamjoin.split.distribution import grouped
 from streamjoin.split.messages import Part, Problem, Span, Step
 
 Star = tuple[int, int]  # a step, and the arrival up to which it is complete
+NOBODY = -1  # no core's problem
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,11 @@ class Merger:
         held, self.held[side] = self.held[side], []
         if not held or step.deliver is not None:
             return held  # nothing, or matches that nobody fetches yet
-        half = arrange(held, self.ordering)
+        try:
+            half = arrange(held, self.ordering)
+        except Exception as error:  # no memory, say; who waits for this node must hear of it
+            self.problems.append(Problem(NOBODY, error))
+            return []
         if upto == step.last:
             return [half]
         end = np.searchsorted(step.arrivals(side), upto)
