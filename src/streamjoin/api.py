@@ -148,7 +148,8 @@ class StreamJoin:
         ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
         None where there is nothing. With ``cores``, a thread of its own reads it ahead, as far as
         channels of bounded depth allow: who reads the results slowly slows the source down. Who
-        stops reading loses the matches that are on their way, and no rows.
+        stops reading loses the matches that are on their way, but no rows, except for the one item
+        of the source that may have been read and not yet pushed.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
@@ -167,7 +168,7 @@ class StreamJoin:
             yield from self._punctuated(self._deliveries(*sides))
             engine = self._engine
             # A residual may fail on values, and then nothing may have been stored meanwhile.
-            if engine is not None and self._config.is_split and not engine.plan.has_residuals:
+            if engine is not None and self._config.is_split and not engine.plan.residuals:
                 yield from self._pipeline(engine, steps)
         if self._engine is not None and self._engine.collector.count:
             delivered = self._engine.flush()
@@ -200,7 +201,7 @@ class StreamJoin:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
 
         Rows that wait in batch mode are joined too. The results are good until the next push, find,
-        flush or snapshot, and ``stats.matches`` does not count them.
+        flush or snapshot, in no order, and ``stats.matches`` does not count them.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
