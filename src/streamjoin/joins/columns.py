@@ -54,7 +54,11 @@ class Column:
 
 
 class Ordinals:
-    """Arrival numbers, ascending with row ids; only the first one while no row was left out."""
+    """Arrival numbers of rows; only the first one while no row was left out.
+
+    Each batch of them ascends. In count windows all do, which is what `rows` and `last` go by; in
+    time windows a restored join may append older rows behind newer ones.
+    """
 
     def __init__(self) -> None:
         self.first, self.size = 0, 0
@@ -66,7 +70,8 @@ class Ordinals:
             return
         if not self.size:
             self.first = int(ordinals[0])
-        follows = int(ordinals[-1]) == self.first + self.size + ordinals.size - 1
+        begin, end = self.first + self.size, self.first + self.size + ordinals.size - 1
+        follows = (int(ordinals[0]), int(ordinals[-1])) == (begin, end)
         if self.column is None and not follows:
             self.column = Column()
             self.column.append(np.arange(self.first, self.first + self.size))
