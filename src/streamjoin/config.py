@@ -133,10 +133,13 @@ class JoinConfig:
         schemas: dict[Side, pa.Schema],
         is_self: bool = False,
         deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
+        numbers: bool = False,
+        manager: Callable[..., Manager] = Manager,
     ) -> Engine:
         """Bind this configuration to the schemas of both sides.
 
-        ``deliver`` is what becomes of matches, if not joined rows.
+        ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
+        numbered even if nothing here asks for it; ``manager`` makes who holds the windows.
         """
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
@@ -147,7 +150,7 @@ class JoinConfig:
         def given(found: Found) -> Iterator[Delivery]:
             return deliver(found, schema)
 
-        numbers = ordering is not None
+        numbers = numbers or ordering is not None
         threads = max(self.threads // self.cores, 1)
 
         def chains() -> dict[Side, Chain]:
@@ -163,7 +166,7 @@ class JoinConfig:
         elif symmetric is not None:
             join = SelfJoin(plan, chains(), given, threads, chooses, symmetric)
         else:
-            join = Manager(plan, chains(), given, threads, chooses)
+            join = manager(plan, chains(), given, threads, chooses)
         order = None if self.order is None else bind_order(self.order, schemas)
         wait = None if self.batch_us is None else self.batch_us / 1e6
         return Engine(plan, join, schema, order, numbers, Collector(self.batch_rows, wait))

@@ -33,7 +33,6 @@ from streamjoin.spark.session import labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import Manifest
 from streamjoin.spark.tables import Sampled, TableCores, TablePacker, lay_out
-from streamjoin.windows import CountWindow
 
 
 def make_join(
@@ -43,10 +42,10 @@ def make_join(
     routing: str = "auto",
     tables: bool = False,
     algorithm: str = "auto",
-    **window: Any,
+    **options: Any,
 ) -> JoinSpec:
     """Return what `sjs.join` makes of its arguments, for two sides of one schema."""
-    config = JoinConfig.check(on, **{"window": None, "algorithm": algorithm, **window})
+    config = JoinConfig.check(on, **{"window": None, "algorithm": algorithm, **options})
     inputs = Inputs(
         frames={},
         columns=dict.fromkeys(SIDES, tuple(schema.names)),
@@ -57,7 +56,7 @@ def make_join(
         residuals=(),
     )
     plan = inputs.plan()
-    kind, _ = choose_routing(plan, routing, isinstance(config.window, CountWindow), tables)
+    kind, _ = choose_routing(plan, config, routing, tables)
     part = range_part(plan, tables) if kind == "range" else None
     return make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
 
@@ -198,7 +197,7 @@ class Cluster:
                 manifests[0].table and manifests[0].table.to_json()
             )
             assert held.newest == manifests[0].newest
-            assert held.arrived == manifests[0].arrived or not self.spec.counted
+            assert held.arrived == manifests[0].arrived or not self.spec.numbered
         for store in self.stores.values():
             held = store.manifest
             listed = [segment.id for segment in held.segments] if held else []

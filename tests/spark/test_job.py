@@ -96,7 +96,7 @@ def test_a_whole_file(write, tmp_path):
     assert job.join.window == TimeWindow("10 minutes")
     assert job.join.time == ("ts", "seen")
     assert job.join.cores == 2
-    assert (job.join.algorithm, job.join.routing) == ("auto", "auto")
+    assert (job.join.algorithm, job.join.routing, job.join.ordered) == ("auto", "auto", "none")
     assert job.left.options == {"maxFilesPerTrigger": 1}
     assert job.right.schema == "price double, qty int, seen timestamp"
     assert job.sink.checkpoint == str(tmp_path / "checkpoint")
@@ -177,6 +177,12 @@ def test_a_count_window_needs_no_watermark(write):
     assert job.join.order == ("seq", "seq")
 
 
+@pytest.mark.parametrize(("text", "expected"), [("inner", "inner"), ('"outer"', "outer"), ("4", 4)])
+def test_ordered_is_a_name_or_a_number(write, text, expected):
+    job = load_job(write(STREAMS), [f"join.ordered={text}"])
+    assert job.join.ordered == expected
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -188,6 +194,9 @@ def test_a_count_window_needs_no_watermark(write):
         ("on = ", "# on = ", "join.on is missing"),
         ("cores = 2", "cores = 0", "join.cores = 0: it must be a whole number from 1"),
         ("cores = 2", "cores = true", "join.cores = true"),
+        ("cores = 2", "ordered = true", 'join.ordered = true: it must be "none", "outer", "inner"'),
+        ("cores = 2", "ordered = 0", "ordered=0 is no order of results"),
+        ("cores = 2", 'ordered = "time"', "ordered='time' is no order of results; choose 'none'"),
         ("stream = true", 'stream = "yes"', 'left.stream = "yes": it must be true or false'),
         ('"trades/"', '["a", "b"]', 'left.path = ["a", "b"]: it must be a path'),
         ('["ts", "seen"]', '["ts"]', "join.time: "),
@@ -217,6 +226,9 @@ def test_tables_are_refused_with_a_reason(write):
     missing = TABLES[: TABLES.index("[sink]")]
     assert "there is no table [sink]" in refusal(write(missing))
     assert "error, errorifexists, append" in refusal(write(TABLES), "sink.mode=replace")
+    told = refusal(write(TABLES), "join.ordered=inner")
+    assert 'join.ordered = "inner" follows the arrival of rows' in told
+    assert "Leave it out, and sort the result." in told
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,10 @@ def test_a_session_that_is_not_configured_is_refused(fresh):
         ({"on": "l.id = "}, ConditionError, "cannot read 'l.id = '"),
         ({"on": "a.id = r.id"}, ConditionError, "use l for the left and r for the right input"),
         ({"order": "id"}, WindowError, "order='id' gives the arrival order of a CountWindow"),
+        ({"ordered": "sorted"}, StreamJoinError, "ordered='sorted' is no order of results; choose"),
+        ({"ordered": "inner", "routing": "hash"}, StreamJoinError,
+         "routing='hash' does not fit ordered='inner': every core has to see all rows to number "
+         "them; use 'split' or 'auto', or ordered='none'"),
     ],
 )  # fmt: skip
 def test_what_a_join_of_streams_refuses(stream, changes, error, told):
@@ -163,12 +167,40 @@ def test_a_stream_joins_a_stream_and_a_table_a_table(stream, frame):
         ({"window": CountWindow(3), "order": "nope"}, SchemaError, "order column 'nope' is not"),
         ({"window": TimeWindow("1 s"), "time": "nope"}, SchemaError, "'nope' is not there"),
         ({"on": "max(l.id) = r.id"}, ConditionError, "aggregate before or after the join"),
+        (
+            {"ordered": "outer"},
+            StreamJoinError,
+            "leave it out, and sort the result: joined.orderBy",
+        ),
+        (
+            {"window": CountWindow(3), "order": "ts", "ordered": 5},
+            StreamJoinError,
+            "ordered=5 follows the arrival of rows, and those of a table are all there at once",
+        ),
     ],
 )
 def test_what_a_join_of_tables_refuses(frame, changes, error, told):
     with pytest.raises(error) as caught:
         sjs.join(frame, frame, **{"on": "l.id = r.id", **changes})
     assert told in str(caught.value)
+
+
+def test_a_column_that_is_named_like_an_order_column(stream):
+    named = stream.withColumnRenamed("id", "_Matched")
+    with pytest.raises(SchemaError) as caught:
+        sjs.join(stream, named, on="l.id = r._Matched", ordered="inner", **WINDOW)
+    assert "the right input has a column '_Matched', and ordered='inner' adds one of that name" in (
+        str(caught.value)
+    )
+    assert "rename it: right.withColumnRenamed('_Matched', 'right_Matched')" in str(caught.value)
+    joined = sjs.join(stream, named, on="l.id = r._Matched", ordered="outer", **WINDOW)
+    assert joined.columns == ["id", "ts", "_Matched", "ts_right", "_arrival"]
+
+
+def test_explain_of_ordered_streams(stream):
+    told = sjs.explain(stream, stream, on="l.id = r.id", ordered=10, **WINDOW)
+    assert "ordered      results by _arrival, then _matched in groups of 10" in told
+    assert "routing      split: every core numbers all rows, and stores its turn" in told
 
 
 def test_explain_of_streams_and_tables(stream, frame):

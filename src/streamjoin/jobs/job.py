@@ -16,6 +16,7 @@ from typing import Any, NewType
 
 from streamjoin.config import JoinConfig
 from streamjoin.errors import StreamJoinError
+from streamjoin.joins.ordering import Ordered
 from streamjoin.windows import TimeWindow, Window, parse_duration
 
 Location = NewType("Location", str)  # a path or a URI
@@ -38,6 +39,7 @@ class JoinOptions:
     algorithm: str = "auto"
     routing: str = "auto"
     cores: int | None = None
+    ordered: Ordered = "none"
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,9 @@ class Job:
 def check(job: Job) -> None:
     """Refuse what fits key by key but makes no sense together."""
     join = job.join
-    JoinConfig.check(join.on, join.window, join.time, join.order, join.algorithm)
+    config = JoinConfig.check(
+        join.on, join.window, join.time, join.order, join.algorithm, ordered=join.ordered
+    )
     if job.left.stream != job.right.stream:
         raise StreamJoinError(
             f"left.stream = {shown(job.left.stream)} and right.stream = {shown(job.right.stream)}: "
@@ -109,6 +113,11 @@ def check(job: Job) -> None:
             )
     if job.is_stream:
         check_stream(job)
+    elif config.ordering is not None:
+        raise StreamJoinError(
+            f"join.ordered = {shown(join.ordered)} follows the arrival of rows, and those of a "
+            "table are all there at once. Leave it out, and sort the result."
+        )
     elif (job.sink.mode or "error") not in MODES:
         raise StreamJoinError(
             f"sink.mode = {shown(job.sink.mode)}: it must be one of {', '.join(MODES)}."

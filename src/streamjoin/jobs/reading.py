@@ -25,6 +25,7 @@ from typing import Any, TypeVar, get_type_hints
 from streamjoin.config import pair
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Delay, Job, JoinOptions, Location, Settings, Sink, Source, shown
+from streamjoin.joins.ordering import Ordered
 from streamjoin.windows import Window, parse_duration, parse_window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
@@ -179,6 +180,11 @@ def as_delay(value: Any, _file: Path) -> str | None:
     return value if isinstance(value, str) and parse_duration(value) >= 0 else None
 
 
+def as_ordered(value: Any, _file: Path) -> Ordered | None:
+    """Accept a name or a number; which ones there are, the join says."""
+    return value if type(value) in (str, int) else None
+
+
 def as_settings(value: Any, _file: Path) -> Settings | None:
     """Accept names with texts, numbers and truth values."""
     fits = isinstance(value, dict) and all(
@@ -195,6 +201,7 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
         "a whole number from 1",
         lambda value, _: value if type(value) is int and value >= 1 else None,
     ),
+    Ordered: ('"none", "outer", "inner", or a whole number from 1', as_ordered),
     tuple[str, ...]: ('a list of texts, e.g. ["id", "price * 2 as double_price"]', as_texts),
     tuple[str, str] | None: ("one or two names", lambda value, _: pair("columns", value)),
     Location | None: ("a path in quotes", as_location),
@@ -202,7 +209,7 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     Window | None: ('a window in quotes, e.g. "10 minutes" or "count 1000"', as_window),
     Settings: ("a table of texts, numbers, true and false", as_settings),
 }
-READ_AS_TOML = (bool, int | None, tuple[str, ...], tuple[str, str] | None)
+READ_AS_TOML = (bool, int | None, Ordered, tuple[str, ...], tuple[str, str] | None)
 
 
 def refuse_unknown(what: str, keys: Iterable[str], known: tuple[str, ...]) -> None:

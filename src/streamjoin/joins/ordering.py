@@ -55,6 +55,9 @@ class Ordering:
             return None
         return cls({"outer": None, "inner": 1}[ordered] if isinstance(ordered, str) else ordered)
 
+    def __str__(self) -> str:
+        return {None: "outer", 1: "inner"}.get(self.precision, str(self.precision))
+
     @property
     def names(self) -> list[str]:
         """The columns that joined rows are sorted by."""

@@ -1,11 +1,13 @@
 """What users of Spark call: `join`, `explain` and, once a session, `configure`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin.config import ColumnPair, JoinConfig, bind_order
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.plan import SIDES
 from streamjoin.predicates import Condition
 from streamjoin.spark.arrival_order import meetings, number_rows
@@ -39,6 +41,7 @@ def join(
     routing: str = "auto",
     cores: int | None = None,
     name: str = "streamjoin",
+    ordered: Ordered = "none",
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both not, by any condition.
 
@@ -64,17 +67,22 @@ def join(
         many as the size asks for with tables.
     name:
         Under which `StreamingQueryProgress.observedMetrics` shows this join's metrics.
+    ordered:
+        Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
+        first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
+        does a number from 1, with so many rows of the other stream in one group.
 
     Returns
     -------
     An ordinary DataFrame: left's columns, then right's; right names that clash get ``_right``.
     """
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm)
+    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
     check_cores(cores)
-    output = joined_struct(left.schema, right.schema)
+    check_order(left, right, config)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
+        output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
         check_watermarks({"left": left, "right": right}, config)
         joined = join_streams(inputs, spec, output, JoinProcessor)
@@ -82,6 +90,7 @@ def join(
         return join_counted(left, right, config, routing, cores)
     else:
         inputs = prepare_inputs(left, right, config)
+        output = joined_struct(left.schema, right.schema)
         joined = join_tables(inputs, table_spec(inputs, routing), output, cores)
     return filter_joined(joined, inputs)
 
@@ -96,11 +105,13 @@ def explain(
     algorithm: str = "auto",
     routing: str = "auto",
     cores: int | None = None,
+    ordered: Ordered = "none",
 ) -> str:
     """Say how `join` would understand and run a condition; takes the same arguments."""
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm)
+    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
     check_cores(cores)
+    check_order(left, right, config)
     inputs = prepare_inputs(left, right, config)
     number: int | str = cores or "as many as a sample of the tables asks for"
     if left.isStreaming:
@@ -111,7 +122,7 @@ def explain(
 def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
     """Return a function that gives the spec of a table join for a number of cores."""
     plan = inputs.plan()
-    kind, _ = choose_routing(plan, routing, counted=False, tables=True)
+    kind, _ = choose_routing(plan, inputs.config, routing, tables=True)
     part = range_part(plan, tables=True) if kind == "range" else None
     return lambda cores: make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
 
@@ -122,7 +133,8 @@ def make_spec(
     """Put a spec together."""
     left, right = (inputs.schemas[side] for side in SIDES)
     columns = (inputs.columns["left"], inputs.columns["right"])
-    return JoinSpec(inputs.config, left, right, columns, routing, route_part, labels, name)
+    config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
+    return JoinSpec(config, left, right, columns, routing, route_part, labels, name, ordering)
 
 
 def join_counted(
@@ -171,6 +183,25 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
         )
 
 
+def check_order(left: DataFrame, right: DataFrame, config: JoinConfig) -> None:
+    """Refuse an order of results that there is none of, or no room for."""
+    if config.ordering is None:
+        return
+    if not left.isStreaming:
+        raise StreamJoinError(
+            f"ordered={config.ordered!r} follows the arrival of rows, and those of a table are all "
+            "there at once; leave it out, and sort the result: joined.orderBy(...)"
+        )
+    for side, frame in zip(SIDES, (left, right), strict=True):
+        for name in frame.columns:
+            if name.lower() in config.ordering.names:
+                raise SchemaError(
+                    f"the {side} input has a column {name!r}, and ordered={config.ordered!r} adds "
+                    f"one of that name to the result; rename it: "
+                    f"{side}.withColumnRenamed({name!r}, {side + name!r})"
+                )
+
+
 def stream_spec(
     spark: SparkSession, inputs: Inputs, routing: str, cores: int | None, name: str
 ) -> JoinSpec:
@@ -182,8 +213,7 @@ def stream_spec(
             "CountWindow(1000)"
         )
     partitions = check_session(spark, cores)
-    counted = isinstance(config.window, CountWindow)
-    kind, _ = choose_routing(plan, routing, counted, tables=False)
+    kind, _ = choose_routing(plan, config, routing, tables=False)
     part = range_part(plan, tables=False) if kind == "range" else None
     return make_spec(inputs, kind, part, labels(cores or partitions, partitions), name)
 

@@ -5,9 +5,9 @@ from pyspark.sql import DataFrame
 from streamjoin.advisor import advise
 from streamjoin.config import JoinConfig
 from streamjoin.explanation import split
+from streamjoin.joins.ordering import Ordering
 from streamjoin.predicates import describe, parse_condition
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.windows import CountWindow
 
 
 def explain_join(
@@ -20,8 +20,7 @@ def explain_join(
     """Return the explanation; ``cores`` is their number, or how it will be chosen."""
     tables = not left.isStreaming
     plan = inputs.plan()
-    counted = isinstance(config.window, CountWindow)
-    kind, reason = choose_routing(plan, routing, counted, tables)
+    kind, reason = choose_routing(plan, config, routing, tables)
     part = range_part(plan, tables) if kind == "range" else None
     condition = parse_condition(config.on, inputs.schemas["left"], inputs.schemas["right"])
     keys = parse_condition(inputs.config.on, inputs.schemas["left"], inputs.schemas["right"])
@@ -33,6 +32,7 @@ def explain_join(
         ("window", "none" if config.window is None else str(config.window)),
         ("time", " and ".join(config.time) if config.time else ""),
         ("order", " and ".join(config.order) if config.order else ""),
+        ("ordered", "" if config.ordering is None else describe_order(config.ordering)),
         *(("before", f"Spark keeps {side} rows with {text}") for side, text in inputs.filters),
         *(("keys", f"Spark computes {text} as {name}") for text, name in inputs.computed),
         ("routing", f"{kind}{by}: {reason}"),
@@ -49,3 +49,11 @@ def explain_join(
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def describe_order(ordering: Ordering) -> str:
+    """Say by which columns results are in order."""
+    groups = (ordering.precision or 1) > 1
+    return f"results by {', then '.join(ordering.names)}" + (
+        f" in groups of {ordering.precision}" if groups else ""
+    )

@@ -78,7 +78,7 @@ class JoinCore:
     def is_empty(self) -> bool:
         """Whether no core has a row that is still needed."""
         manifest = self.manifest
-        if self.spec.counted or manifest.segments:
+        if self.spec.numbered or manifest.segments:  # numbers go on for ever
             return False
         needed = self.needed(self.watermark)
         return manifest.newest is None or (
@@ -113,17 +113,23 @@ class JoinCore:
         }
 
         def choose(side: Side, batch: Prepared) -> Flags:
+            self.metrics.probes += len(batch)
             if batch.ordinals is not None:
+                if batch.times is not None and len(batch):
+                    received.facts.append({"newest": int(batch.times.max())})
+                if self.number == 0:
+                    self.metrics.late += batch.late.size
+                    self.metrics.null_times += batch.null_times
                 return batch.ordinals % self.spec.cores == self.number
             count = coming[side].count
             self.metrics.late += int(np.count_nonzero(batch.late < count))
-            self.metrics.probes += len(batch)
             if batch.positions is None:
                 return np.arange(len(batch)) < count
             return batch.positions < count
 
         with self.metrics.engine(engine):
             yield from self.join(engine, batches, choose)
+        self.manifest.arrived = dict(engine.counters.rows)
         if self.watermark is not None:
             engine.advance(self.watermark)
         with self.metrics.phase("state"):
@@ -183,8 +189,10 @@ class JoinCore:
             if not wanted:
                 continue
             rows = pa.concat_batches(state.load(self.store, wanted))
+            if self.spec.ordering is not None:
+                rows = rows.sort_by(ORDINAL)  # segments of a time window overlap: see `_add`
             held[side] = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
-            if self.spec.counted:
+            if self.spec.numbered:
                 held[side].ordinals = rows.column(ORDINAL).to_numpy()
         return held
 
@@ -196,7 +204,6 @@ class JoinCore:
             for batch in kept.engine.manager.inserted:
                 self._add(batch)
             kept.engine.manager.inserted = []
-            manifest.arrived = dict(kept.engine.counters.rows)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
         needed = self.needed(self.watermark)
@@ -242,17 +249,18 @@ class JoinCore:
 
     def _add(self, batch: Prepared) -> None:
         """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
+        stored, times = batch.rows, batch.times
         if batch.ordinals is not None:
-            rows = batch.rows.append_column(ORDINAL, pa.array(batch.ordinals))
-            state.add(self.store, self.manifest, batch.side, rows, int(batch.ordinals[-1]))
+            stored = stored.append_column(ORDINAL, pa.array(batch.ordinals))
+        if times is None:
+            assert batch.ordinals is not None
+            state.add(self.store, self.manifest, batch.side, stored, int(batch.ordinals[-1]))
             return
-        times = batch.times
-        assert times is not None
         extent = -min(self.plan.needed_from(0).values())
         ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
         for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
             last = int(times[flags].max())
-            rows = batch.rows if flags.all() else batch.rows.filter(pa.array(flags))
+            rows = stored if flags.all() else stored.filter(pa.array(flags))
             state.add(self.store, self.manifest, batch.side, rows, last)
 
     def next_expiry_ms(self) -> int | None:
@@ -262,6 +270,8 @@ class JoinCore:
             return None
         start = self.plan.needed_from(0)
         ends = [segment.last - start[segment.side] for segment in manifest.segments]
+        if not ends and self.spec.numbered:
+            return None
         if not ends:
             ends = [manifest.newest - min(start.values())]
         return min(ends) // 1000 + 1
@@ -273,6 +283,7 @@ def follows(batch: Prepared, chain: Chain) -> bool:
     They may not if small segments were put together, of which the chain held some: these have
     left the window, but come again.
     """
-    if batch.ordinals is None or not chain.subwindows or not len(batch):
+    if batch.plan.counted is None or not chain.subwindows or not len(batch):
         return True
+    assert batch.ordinals is not None
     return bool(batch.ordinals[0] > chain.subwindows[-1].last)

@@ -54,7 +54,7 @@ class StreamPacker:
     ) -> Iterator[tuple[int, Role, bytes]]:
         spec = self.spec
         facts: dict[str, Any] = {"rows": rows.num_rows}
-        if spec.counted:  # rows that cannot match count too
+        if spec.numbered:  # rows that cannot match count too
             yield from self._to_all(rows, facts)
             return
         batch = prepare(spec.plan(), self.side, rows)

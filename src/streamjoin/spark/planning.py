@@ -26,6 +26,7 @@ from streamjoin.keys.operands import Side, quoted
 from streamjoin.predicates import Band, Condition, Equality, Inequality, NotEqual, parse_condition
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
+from streamjoin.windows import CountWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
 
@@ -51,6 +52,12 @@ class Inputs:
     def output(self) -> list[str]:
         """The names of the joined columns."""
         return joined_names(self.columns["left"], self.columns["right"])
+
+    @property
+    def order_columns(self) -> list[str]:
+        """The columns behind them that results are sorted by, if they are ordered."""
+        ordering = self.config.ordering
+        return [] if ordering is None else ordering.names
 
 
 def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inputs:
@@ -107,18 +114,22 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     )
 
 
-def choose_routing(plan: JoinPlan, routing: str, counted: bool, tables: bool) -> tuple[str, str]:
+def choose_routing(
+    plan: JoinPlan, config: JoinConfig, routing: str, tables: bool
+) -> tuple[str, str]:
     """Return the routing and the reason for it; refuse one that does not fit."""
     if routing not in ROUTINGS:
         raise StreamJoinError(
             f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
         )
     part = range_part(plan, tables)
-    if counted:
+    counted = isinstance(config.window, CountWindow)
+    if counted or config.ordering is not None:
         if routing not in ("auto", "split"):
+            misfit = "a CountWindow" if counted else f"ordered={config.ordered!r}"
             raise StreamJoinError(
-                f"routing={routing!r} does not fit a CountWindow: every core has to see all rows "
-                "to number them; use 'split' or 'auto'"
+                f"routing={routing!r} does not fit {misfit}: every core has to see all rows to "
+                "number them; use 'split' or 'auto'" + ("" if counted else ", or ordered='none'")
             )
         return "split", "every core numbers all rows, and stores its turn"
     if routing == "hash" and not plan.equalities:
@@ -165,10 +176,11 @@ def filter_joined(joined: DataFrame, inputs: Inputs) -> DataFrame:
         )
         for side in SIDES
     ]
-    paired = joined.select(*structs)
+    order = inputs.order_columns
+    paired = joined.select(*structs, *order)
     for text in inputs.residuals:
         paired = paired.where(F.expr(text))
-    return paired.select(*flatten(pairs))
+    return paired.select(*flatten(pairs), *order)
 
 
 def flatten(pairs: dict[Side, list[tuple[str, str]]]) -> Sequence[Column]:

@@ -94,13 +94,13 @@ def receive(
             received.facts.append(told)
             coming.seen += told["rows"]
             coming.null_times += told.get("null_times", 0)
-        if each.role == Role.STORE or spec.counted:
+        if each.role == Role.STORE or spec.numbered:
             coming.stored.append(batch)
         elif each.role == Role.PICK:
             common.append((side, batch))
         else:
             coming.probing.append(batch)
-    if not spec.counted:
+    if not spec.numbered:
         prepared = [(side, prepare(spec.plan(), side, batch)) for side, batch in common]
         received.table = agree(spec, table, received.facts, [batch for _, batch in prepared])
         for side, rows in prepared:

@@ -9,6 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
+    LongType,
     MapType,
     StringType,
     StructField,
@@ -36,16 +37,16 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
         ) from error
 
 
-def joined_struct(left: StructType, right: StructType) -> StructType:
-    """Return left's fields, then right's; right names that clash get ``_right``.
+def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = ()) -> StructType:
+    """Return left's fields, then right's, then whole numbers of the names given.
 
-    Every column may be NULL: rows that carry metrics have no values.
+    Right names that clash get ``_right``. Every column may be NULL: rows that carry metrics have no
+    values.
     """
-    names = joined_names(left.names, right.names)
-    fields = [*left.fields, *right.fields]
-    return StructType(
-        [StructField(name, field.dataType) for name, field in zip(names, fields, strict=True)]
-    )
+    names = [*joined_names(left.names, right.names), *numbers]
+    kinds = [field.dataType for field in (*left.fields, *right.fields)]
+    kinds += [LongType()] * (len(names) - len(kinds))
+    return StructType([StructField(*field) for field in zip(names, kinds, strict=True)])
 
 
 def joined_names(left: Iterable[str], right: Iterable[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """What Spark sends to the workers: one join, described once and bound in each process once."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -8,14 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.config import JoinConfig
+from streamjoin.joins.candidates import Found
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.gather import gather
+from streamjoin.joins.gather import Delivery, Names, gather
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.ordering import Ordering
 from streamjoin.joins.plan import SIDES, JoinPlan, hash_equalities
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.routing import RoutingTable
 from streamjoin.kernels import Keys
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
+from streamjoin.spark.ordered_rows import OrderedManager
 from streamjoin.spark.schemas import joined_names
 from streamjoin.windows import CountWindow
 
@@ -26,7 +31,7 @@ FORMAT = 1  # of the state
 class JoinSpec:
     """A join as its cores need it; equal specs are bound to keys once a process."""
 
-    config: JoinConfig
+    config: JoinConfig  # of one core's engine, which knows of no order
     left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
     right: pa.Schema
     columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side
@@ -34,6 +39,7 @@ class JoinSpec:
     route_part: int | None
     labels: tuple[int, ...]  # of the cores
     name: str
+    ordering: Ordering | None = None  # of the results
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
@@ -52,6 +58,11 @@ class JoinSpec:
     def counted(self) -> bool:
         """Whether the window counts rows."""
         return isinstance(self.config.window, CountWindow)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether every core sees all rows, to number them, and stores those whose turn is its."""
+        return self.counted or self.ordering is not None
 
     @property
     def adapts(self) -> bool:
@@ -74,6 +85,7 @@ class JoinSpec:
             "left columns": described(self.left),
             "right columns": described(self.right),
             "routing": self.routing,
+            "ordered": self.ordering and str(self.ordering),
             "core labels": list(self.labels),
         }
 
@@ -83,10 +95,13 @@ class JoinSpec:
 
     def make_engine(self) -> Engine:
         """Return an engine without rows, whose result has the user's columns."""
-        names = dict(zip(SIDES, self.columns, strict=True))
-        schema = self.result_schema
-        deliver = partial(_deliver, names=names, schema=schema)
-        return self.config.make_engine(self.schemas, deliver=deliver)
+        names: Names = dict(zip(SIDES, self.columns, strict=True))
+        ordering = self.ordering
+        deliver = partial(_deliver, names=names, schema=self.result_schema, ordering=ordering)
+        manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
+        return self.config.make_engine(
+            self.schemas, deliver=deliver, numbers=self.numbered, manager=manager
+        )
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -97,7 +112,9 @@ class JoinSpec:
             for name in names
         ]
         names = joined_names(*self.columns)
-        return pa.schema([f.with_name(name) for f, name in zip(fields, names, strict=True)])
+        order = [] if self.ordering is None else self.ordering.fields()
+        joined = [field.with_name(name) for field, name in zip(fields, names, strict=True)]
+        return pa.schema([*joined, *order])
 
     def route_keys(self, batch: Prepared) -> Keys:
         """Return the key by which each row is stored."""
@@ -118,8 +135,10 @@ class JoinSpec:
         return None if self.adapts else RoutingTable.split(self.cores)
 
 
-def _deliver(found: Any, _: pa.Schema, names: Any, schema: pa.Schema) -> Any:
-    return gather(found, schema, names)
+def _deliver(
+    found: Found, _: pa.Schema, names: Names, schema: pa.Schema, ordering: Ordering | None
+) -> Iterator[Delivery]:
+    return gather(found, schema, names, ordering)
 
 
 @lru_cache(maxsize=32)

@@ -31,7 +31,7 @@ from streamjoin.spark import folders, frames
 from streamjoin.spark.hints import Moment
 
 MANY = 32  # segments of a side
-ORDINAL = "__streamjoin_ordinal"  # count windows: each row's place in its stream
+ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
 
 class Segment(NamedTuple):
