@@ -3,6 +3,9 @@
 Rows that can never match, with a NULL key or no time, stay behind here. Each task sends every core
 a frame to store, an empty one too, with what it has seen: rows, the latest time, a histogram of the
 routing keys. So all cores learn the same about all rows, and work out the next routing alone.
+
+Where rows are numbered, in count windows and for ordered results, all rows go to all cores: those
+that cannot match count too.
 """
 
 from collections.abc import Iterator
