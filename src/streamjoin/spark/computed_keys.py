@@ -40,19 +40,28 @@ _OFFSETS = timedelta(hours=36)  # no two offsets of a zone lie further apart
 
 
 class ComputedKeys:
-    """Key expressions that are no plain columns become columns, computed by Spark."""
+    """Key expressions that are no plain columns become columns, computed by Spark.
+
+    Rows that a condition on one side leaves out are left out here, unless all are ``counted``:
+    then they stay without keys, and `flag` tells which ones.
+    """
 
     def __init__(
         self,
         frames: dict[Side, DataFrame],
         filters: dict[Side, list[str]],
         schemas: dict[Side, pa.Schema],
+        counted: bool = False,
     ) -> None:
         self.frames: dict[Side, DataFrame] = {}
+        self.guards: dict[Side, str] = {}
         for side, frame in frames.items():
             frame = frame.alias(ALIASES[side])
-            for text in filters[side]:
-                frame = frame.where(F.expr(text))
+            guard = " AND ".join(f"({text})" for text in filters[side])
+            if guard and counted:
+                self.guards[side] = guard
+            elif guard:
+                frame = frame.where(F.expr(guard))
             self.frames[side] = frame
         zone = frames["left"].sparkSession.conf.get(ZONE)
         self.clocks_change = not _FIXED.fullmatch(zone or "")
@@ -94,11 +103,20 @@ class ComputedKeys:
                 names[side] = self._computed(side, text)
         return names["left"], names["right"]
 
+    def flags(self) -> list[str]:
+        """Return columns that tell which rows may match, where rows were not left out."""
+        return [
+            quoted(ALIASES[side], self._computed(side, text)) for side, text in self.guards.items()
+        ]
+
     def frame(self, side: Side) -> DataFrame:
         """Return the DataFrame with its computed keys."""
-        keys = [
-            F.expr(self._spark_text(text)).alias(name) for text, name in self.names[side].items()
-        ]
+        guard, keys = self.guards.get(side), []
+        for text, name in self.names[side].items():
+            key = F.expr(self._spark_text(text))
+            if guard is not None and text != guard:  # `l.a <> 0 and 10 / l.a < r.b` is no error
+                key = F.when(F.expr(guard), key)
+            keys.append(key.alias(name))
         return self.frames[side].select("*", *keys)
 
     def _goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:

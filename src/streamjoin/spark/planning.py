@@ -23,7 +23,15 @@ from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.parsing import parse_expression, qualify, sides
 from streamjoin.joins.plan import SIDES, JoinPlan, bind
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.predicates import Band, Condition, Equality, Inequality, NotEqual, parse_condition
+from streamjoin.predicates import (
+    Band,
+    Condition,
+    Equality,
+    Inequality,
+    NotEqual,
+    Residual,
+    parse_condition,
+)
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.windows import CountWindow
@@ -84,7 +92,10 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    keys = ComputedKeys(frames, filters, schemas)
+    counted = left.isStreaming and (
+        isinstance(config.window, CountWindow) or config.ordering is not None
+    )
+    keys = ComputedKeys(frames, filters, schemas, counted)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
         keyed, exact = keys.compute(each)
@@ -98,6 +109,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tuple(part for part in parts if isinstance(part, Band)),
         tuple(part for part in parts if isinstance(part, Inequality)),
         tuple(part for part in parts if isinstance(part, NotEqual)),
+        tuple(Residual(flag) for flag in keys.flags()),
     )
     has_key = bool(parts) or config.time is not None
     advise(config.algorithm, has_key, config.on)
@@ -108,7 +120,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         columns,
         replace(config, on=computed.sql(), time=time, threads=1),
         keys.schemas,
-        tuple((side, text) for side, texts in filters.items() for text in texts),
+        tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
     )
