@@ -1,0 +1,306 @@
+"""The low-latency handshake join, SplitJoin's rival, as a baseline: the same cores in a chain.
+
+(Roy, Teubner, Gemulla: Low-latency handshake join, VLDB 2014; SplitJoin figure 10 and 6.1.)
+
+::
+
+    left  ->  core 0  ->  core 1  ->  core 2        batches visit all cores, one after the other
+              core 0  <-  core 1  <-  core 2  <-  right
+
+    at a core    pass the batch on first (fast-forwarding)
+                 probe this core's part of the other window
+                 store the batch, if this is its home
+
+The coordinator, the source's thread, numbers all batches, gives each a home in turns, and behind
+each sends an explicit expiry message: what left the window of a stream may be dropped when the
+batches of the *other* stream that were sent before have passed, so the message travels with those.
+
+Batches cross in flight, so a core may see the later one first. A pair of batches is compared at the
+home of the earlier one, E, and there exactly once, whichever of the two comes first::
+
+    E, then X    X probes the window, and E is stored in it
+    X, then E    X waits in a short buffer of passed batches; E, come home, is compared with it
+
+Nowhere else: E is stored at its home only, and E itself never finds X, wherever X is stored, since
+a row sees only rows that arrived before it (``Prepared.visible``). X may leave the buffer when all
+messages that go E's way and were sent before X have passed: either X's own expiry message, which
+goes that way, or a later batch. Looking after this buffer is the paper's T_ML.
+
+Channels in both directions would block each other when both are full. So the coordinator has a
+number of credits, takes one for each batch, and gets it back when all cores are through with it;
+every inbox has room for all that can be on its way, and only the source ever waits.
+
+Simplifications: a batch is stored whole by one core, the one whose turn its first row falls into
+(the turns are SplitJoin's); rows of one step are not interleaved by order columns; a core that
+fails is an error.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from threading import Semaphore, Thread
+from time import perf_counter
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from streamjoin.joins.chain import Chain
+from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.split.channel import Channel, ClosedError
+from streamjoin.split.executor import DEPTH, TIMINGS, Timing, close, raise_error, total
+from streamjoin.split.gathering import Gathered, Mixer
+from streamjoin.split.messages import Part, Problem, Span, Step
+from streamjoin.split.turns import Turn, share_out
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A batch on its way along the chain."""
+
+    number: int  # among the batches of both streams
+    step: Step
+    batch: Prepared
+    home: int
+
+    @property
+    def way(self) -> Side:
+        """The stream whose direction it travels in."""
+        return self.batch.side
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Rows of one side before this ordinal, or time, are needed no more."""
+
+    number: int  # of the batch that it follows
+    side: Side
+    before: int | None  # None: nothing is known yet
+
+    @property
+    def way(self) -> Side:
+        """It travels with the stream that would look for these rows."""
+        return OTHER[self.side]
+
+
+Message = Visit | Expiry
+
+
+class ChainedCore:
+    """One core of the chain; it knows nothing of its neighbours."""
+
+    def __init__(self, number: int, manager: Manager) -> None:
+        self.number, self.manager = number, manager
+        self.passed: dict[Side, deque[Visit]] = {side: deque() for side in SIDES}
+        self.seen = dict.fromkeys(SIDES, 0)  # the last number that came each way
+        self.crossings = 0  # batches that were compared after crossing in flight
+
+    def run(
+        self, inbox: Channel[Message], onward: dict[Side, Channel[Message]], outbox: Channel[Part]
+    ) -> None:
+        """Pass on and take what comes, until the channels are closed."""
+        try:
+            while True:
+                message = inbox.get()
+                if message.way in onward:
+                    onward[message.way].put(message)
+                for part in self.take(message):
+                    outbox.put(part)
+        except ClosedError:
+            return
+
+    def take(self, message: Message) -> Iterator[Part]:
+        """Do what a message asks for."""
+        self.seen[message.way] = message.number
+        waiting = self.passed[OTHER[message.way]]
+        while waiting and waiting[0].number <= message.number:
+            waiting.popleft()
+        if isinstance(message, Visit):
+            yield from self._visit(message, list(waiting))
+        elif message.before is not None:
+            self.manager.expire({message.side: message.before})
+
+    def _visit(self, visit: Visit, crossed: list[Visit]) -> Iterator[Part]:
+        begun, problems = perf_counter(), []
+        try:
+            for found in self._search(visit, crossed):
+                yield Part(visit.step, 0, {visit.way: [found]})
+        except Exception as error:
+            problems.append(Problem(self.number, error))
+        span = Span(self.number, begun, perf_counter())
+        yield Part(visit.step, 1, ends=True, problems=tuple(problems), spans=(span,))
+        if visit.home == self.number:
+            self.manager.store({visit.way: visit.batch})
+        else:
+            self._seal(visit.way)
+        if self.seen[OTHER[visit.way]] < visit.number:
+            self.passed[visit.way].append(visit)
+
+    def _search(self, visit: Visit, crossed: list[Visit]) -> Iterator[Any]:
+        is_home = visit.home == self.number
+        none = np.broadcast_to(np.False_, len(visit.batch))
+        batch = visit.batch.share(None if is_home else none)
+        yield from self.manager.search({visit.way: batch})
+        if is_home and crossed and len(batch):
+            self.crossings += len(crossed)
+            alone = self.manager.chains[visit.way].alone(batch)
+            later = [(each.batch, [alone]) for each in crossed if len(each.batch)]
+            yield from self.manager.probe(later)
+
+    def _seal(self, side: Side) -> None:
+        """Close the newest subwindow when the turn is over, as SplitJoin's cores do."""
+        if self.manager.chains[side].subwindows:
+            self.manager.chains[side].subwindows[-1].seal()
+
+
+class Handshake:
+    """The chain, its coordinator and its collector, as an executor of the engine."""
+
+    def __init__(self, managers: Sequence[Manager], depth: int = DEPTH) -> None:
+        self.cores = [ChainedCore(number, each) for number, each in enumerate(managers)]
+        self.credits = depth * (len(self.cores) + 1)
+        self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self._free = Semaphore(self.credits)
+        self._turns = {side: Turn() for side in SIDES}
+        self._number = 0
+        self._sent: dict[int, float] = {}
+        # A batch is two messages.
+        self._inboxes = [Channel[Message](2 * self.credits) for _ in self.cores]
+        self._outbox = Channel[Part](depth * len(self.cores))
+        self._collector = Mixer(self._outbox, len(self.cores))
+        self._is_running = False
+
+    def _start(self) -> None:
+        """Start the threads, unless they run already."""
+        if self._is_running:
+            return
+        self._is_running = True
+        for core, inbox in zip(self.cores, self._inboxes, strict=True):
+            neighbours: dict[Side, int] = {"left": core.number + 1, "right": core.number - 1}
+            onward = {
+                side: self._inboxes[number]
+                for side, number in neighbours.items()
+                if 0 <= number < len(self.cores)
+            }
+            args = (inbox, onward, self._outbox)
+            Thread(target=core.run, args=args, name="handshake core", daemon=True).start()
+        channels: list[Channel[Any]] = [*self._inboxes, self._outbox]
+        self._close = finalize(self, close, channels)
+
+    def close(self) -> None:
+        """End the threads; there is no way back."""
+        if self._is_running:
+            self._close()
+
+    # The coordinator.
+
+    def fill(self, batches: Batches) -> None:
+        """Store batches at their homes without looking for matches, before anything is sent."""
+        for side, batch in batches.items():
+            self.cores[self._home(side, batch)].manager.insert([batch])
+
+    def messages(self, batches: Batches, clock: Clock) -> Iterator[Message]:
+        """Number batches, give each a home, and put its expiry message behind it."""
+        for side in SIDES:
+            batch = batches.get(side)
+            if batch is None:
+                continue
+            self._number += 1
+            step = Step(self._number, {side: batch})
+            yield Visit(self._number, step, batch, self._home(side, batch))
+            yield Expiry(self._number, side, self._needed_from(side, clock))
+
+    def _home(self, side: Side, batch: Prepared) -> int:
+        """Return whose turn it is; the right stream's turns are half a round ahead."""
+        sizes = self.cores[0].manager.chains[side].sizes
+        turns, self._turns[side] = share_out(self._turns[side], sizes, batch)
+        first = int(turns[0]) if turns.size else self._turns[side].number
+        count = len(self.cores)
+        return (first + SIDES.index(side) * (count // 2)) % count
+
+    def _needed_from(self, side: Side, clock: Clock) -> int | None:
+        plan = self.cores[0].manager.plan
+        if plan.counted is not None:
+            return clock.arrived[side] - plan.counted[side]
+        if clock.watermark is None:
+            return None
+        return plan.needed_from(clock.watermark)[side]
+
+    def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
+        """Send batches and their expiry messages into the chain, after waiting for credits."""
+        assert not interleaved
+        self._start()
+        chains = self.cores[0].manager.chains
+        for side, batch in batches.items():
+            if len(batch) and len(self.cores) > 1:  # sorted once for all cores
+                batch.ordered(chains[OTHER[side]].layout)
+                batch.ordered(chains[side].layout)
+        for message in self.messages(batches, clock):
+            if isinstance(message, Visit):
+                self._free.acquire()
+                self._sent[message.number] = perf_counter()
+            self._inboxes[0 if message.way == "left" else -1].put(message)
+
+    def submit_last(self) -> None:
+        """Wait until all that was sent is through, and put an empty step behind it."""
+        self._start()
+        for _ in range(self.credits):
+            self._free.acquire()
+        self._number += 1
+        self._sent[self._number] = perf_counter()
+        last = Part(Step(self._number, {}, is_last=True), 1, ends=True)
+        for core in self.cores:
+            self._outbox.put(replace(last, spans=(Span(core.number, perf_counter(), 0.0),)))
+        self._free.release(self.credits - 1)  # the last one comes back when this is gathered
+
+    # The collector.
+
+    def gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes, for ever."""
+        self._start()
+        while True:
+            gathered = self._collector.take()
+            if gathered.ends:
+                number = gathered.step.number
+                sent = self._sent.pop(number)
+                self.timings.append(Timing(number, sent, gathered.spans, perf_counter()))
+                self._free.release()
+                raise_error(gathered.problems)
+            yield gathered
+
+    # What else an engine asks for.
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, all cores together."""
+        return total([core.manager.seconds for core in self.cores])
+
+    @property
+    def commands(self) -> dict[str, int]:
+        """Commands that the cores have carried out, by kind."""
+        return total([core.manager.commands for core in self.cores])
+
+    @property
+    def parts(self) -> list[dict[Side, Chain]]:
+        """The chains of every core."""
+        return [core.manager.chains for core in self.cores]
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Refuse: a chain is always in flight."""
+        raise NotImplementedError("the handshake join only takes what is submitted")
+
+    def store(self, batches: Batches) -> None:
+        """Refuse, as ``search`` does."""
+        raise NotImplementedError("the handshake join only takes what is submitted")
+
+    def advance(self, clock: Clock) -> None:
+        """Nothing: the next batch's expiry message tells how far the streams have come."""
+
+    def report(self) -> None:
+        """Nothing is lost: a core that fails is an error."""
