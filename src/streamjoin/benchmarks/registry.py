@@ -24,6 +24,7 @@ SUITES: dict[str, Suite] = {
     "engine": _lazy("streamjoin.benchmarks.engine"),
     "panjoin": _lazy("streamjoin.benchmarks.panjoin"),
     "spark": _lazy("streamjoin.benchmarks.spark"),
+    "splitjoin": _lazy("streamjoin.benchmarks.splitjoin"),
 }
 
 

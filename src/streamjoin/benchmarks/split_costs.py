@@ -1,0 +1,214 @@
+"""What the steps of a join cost on this machine: the simulation's only input.
+
+A rehearsal carries out the steps of a join on the calling thread, one stage after the other, and
+takes the time of each: preparing at the source, searching and storing at every core, merging. No
+channel is in the way and nobody waits. Two cores on two processors share memory and the
+interpreter's lock; where that is to be simulated, two rehearsals of different data go on at once,
+in ``company``. Otherwise there is one, as if every node had a processor of its own::
+
+    hop         there and back through two channels, by two threads, halved
+    search      mean over all cores and steps, for some numbers of cores; between them a straight
+                line over 1 / cores (a nested loop's search takes so long for each stored row, and
+                besides a time that does not depend on them), beyond them the last such line
+    store       a batch, by the core whose turn it is; likewise
+    tidy        all others, after a batch: sealing and expiring
+    crossing    the handshake join: comparing a batch with one that it has crossed in flight
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean, median
+from threading import Thread
+from time import perf_counter
+
+import numpy as np
+
+from streamjoin.benchmarks.handshake import ChainedCore, Expiry
+from streamjoin.benchmarks.simulation import Costs
+from streamjoin.benchmarks.split_streams import Bed, Load
+from streamjoin.joins.ordering import Ordered
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared
+from streamjoin.keys.operands import Side
+from streamjoin.split import gathering
+from streamjoin.split.channel import Channel, ClosedError
+from streamjoin.split.executor import SplitExecutor
+from streamjoin.split.gathering import Combiner, Gatherer, Mixer
+from streamjoin.split.messages import Part, Work
+
+ROOM = 1 << 12  # parts of one step
+ECHOES = 1000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The costs of one load, measured for some numbers of cores."""
+
+    measured: Mapping[int, Costs]
+
+    def at(self, cores: int) -> Costs:
+        """Return the costs of so many cores."""
+        numbers = sorted(self.measured)
+        nearest = max((each for each in numbers if each <= cores), default=numbers[0])
+        return replace(
+            self.measured[nearest],
+            search=self._line("search", 1 / cores),
+            store=self._line("store", 1 / cores),
+        )
+
+    def _line(self, name: str, share: float) -> float:
+        """Return a cost of a core that has such a share of the windows."""
+        points = sorted((1 / cores, getattr(costs, name)) for cores, costs in self.measured.items())
+        shares, costs = zip(*points, strict=True)
+        if share >= shares[0] or len(shares) == 1:
+            return float(np.interp(share, shares, costs))
+        slope = (costs[1] - costs[0]) / (shares[1] - shares[0])
+        least = costs[0] * share / shares[0]  # were there nothing but the stored rows
+        return float(np.clip(costs[0] - slope * (shares[0] - share), least, costs[0]))
+
+
+def measure_curve(
+    load: Load, ordered: Ordered, cores: list[int], hop: float, seconds: float
+) -> Curve:
+    """Rehearse a load with some numbers of cores."""
+    crossing = measure_chain(load)
+    measured = {}
+    for number in cores:
+        measured[number] = replace(
+            measure_costs(load, number, ordered, seconds),
+            hop=hop,
+            monitor=crossing.monitor,
+            crossing=crossing.crossing,
+            expire=crossing.expire,
+        )
+    return Curve(measured)
+
+
+def measure_costs(
+    load: Load, cores: int, ordered: Ordered, seconds: float, company: int = 1
+) -> Costs:
+    """Rehearse a join, as many times at once as there is ``company``."""
+    loads = [replace(load, seed=load.seed + number) for number in range(company)]
+    beds = [Bed(each, cores, ordered) for each in loads]
+    found: list[Costs] = []
+    threads = [Thread(target=lambda bed=bed: found.append(rehearse(bed, seconds))) for bed in beds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    names = ("prepare", "search", "store", "tidy", "merge", "finish")
+    return Costs(hop=0.0, **{name: fmean(getattr(each, name) for each in found) for name in names})
+
+
+def rehearse(bed: Bed, seconds: float) -> Costs:
+    """Carry out steps on this thread; return what each stage costs."""
+    join, engine = bed.join, bed.engine
+    assert isinstance(join, SplitExecutor)
+    outlets = [Channel[Part](ROOM) for _ in join.cores]
+    gatherer, merging = watched_root(join, outlets)
+    prepare, search, store, tidy, finish = (list[float]() for _ in range(5))
+    begin = perf_counter()
+    while len(finish) < 4 or perf_counter() - begin < seconds:
+        start = perf_counter()
+        coming = engine._preprocess(bed.source.next())
+        engine._count(coming)
+        join._sort(coming.prepared)
+        step = join._next_step(coming.prepared, False, None, False)
+        prepare.append(perf_counter() - start)
+        work = Work(join.living, step, stores=True, clock=engine.clock)
+        searched, after = 0.0, []
+        for core, outlet in zip(join.cores, outlets, strict=True):
+            start = perf_counter()
+            for part in core.carry_out(work):
+                outlet.put(part)
+            [span] = part.spans  # of the last part
+            searched += span.ended - span.begun
+            after.append(perf_counter() - start - (span.ended - span.begun))
+        search.append(searched / len(join.cores))
+        tidy.append((sum(after) - max(after)) / max(len(after) - 1, 1))
+        store.append(max(after) - tidy[-1])
+        start = perf_counter()
+        while not gatherer.take().ends:
+            pass
+        finish.append(perf_counter() - start)
+        if bed.load.timed:
+            engine.follow(0)
+    merge = fmean(merging[1:]) if merging else 0.0
+    return Costs(
+        hop=0.0,
+        prepare=median(prepare[1:]),
+        search=fmean(search[1:]),
+        store=fmean(store[1:]),
+        tidy=fmean(tidy[1:]),
+        merge=merge,
+        finish=max(fmean(finish[1:]) - merge, 0.0),
+    )
+
+
+def watched_root(join: SplitExecutor, outlets: list[Channel[Part]]) -> tuple[Gatherer, list[float]]:
+    """Return the root of a gathering tree of one level, and the list of times that it merges."""
+    times: list[float] = []
+    if join.ordering is None:
+        inlet = outlets[0]
+        outlets[:] = [inlet] * len(outlets)
+        return Mixer(inlet, len(outlets)), times
+    merger = gathering.Merger(outlets, join.ordering)
+    take = merger.take
+
+    def watched() -> Part:
+        start = perf_counter()
+        part = take()
+        times.append(perf_counter() - start)
+        return part
+
+    merger.take = watched  # type: ignore[method-assign]
+    return Combiner(merger, join.schema), times
+
+
+def measure_chain(load: Load) -> Costs:
+    """Return what the handshake join's own work costs: monitoring, crossing, expiring."""
+    bed = Bed(load, 2, form="handshake")
+    [core, *_] = bed.join.cores
+    assert isinstance(core, ChainedCore)
+    monitor, crossing, expire = (list[float]() for _ in range(3))
+    for number in range(4):
+        prepared: dict[Side, Prepared] = {}
+        for _ in SIDES:
+            coming = bed.engine._preprocess(bed.source.next())
+            bed.engine._count(coming)
+            prepared |= coming.prepared
+        left, right = prepared["left"], prepared["right"]
+        for batch in (left, right):
+            batch.ordered(core.manager.chains["left"].layout)
+        start = perf_counter()
+        list(core.manager.probe([(right, [core.manager.chains["left"].alone(left)])]))
+        crossing.append(perf_counter() - start)
+        for before, times in ((None, monitor), (0, expire)):
+            start = perf_counter()
+            list(core.take(Expiry(number, "left", before)))
+            times.append(perf_counter() - start)
+    return Costs(
+        0.0, 0.0, monitor=median(monitor), crossing=median(crossing), expire=median(expire)
+    )
+
+
+def measure_hop() -> float:
+    """Return T_CL: how long it takes until what one thread puts is what another gets."""
+    there, back = Channel[int](4), Channel[int](4)
+
+    def echo() -> None:
+        try:
+            while True:
+                back.put(there.get())
+        except ClosedError:
+            return
+
+    Thread(target=echo, daemon=True).start()
+    times = []
+    for number in range(ECHOES):
+        start = perf_counter()
+        there.put(number)
+        back.get()
+        times.append((perf_counter() - start) / 2)
+    there.close()
+    return float(np.median(times))

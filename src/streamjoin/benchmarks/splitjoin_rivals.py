@@ -1,0 +1,166 @@
+"""SplitJoin against the handshake join (figures 12 and 13), measured and simulated.
+
+One and two cores are measured, and four and eight that share this machine's two processors. More
+are simulated, with a processor for each node and costs that are measured here (`split_costs`);
+their labels say so. What the simulation is worth is seen at one and two cores, where it runs on
+two processors and must come within a quarter of what was measured, in throughput and in latency.
+
+SplitJoin's results have the outer order, as in the paper; the handshake join's have none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from streamjoin.benchmarks.figures import Figure
+from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.simulated_flows import (
+    HandshakeFlow,
+    SplitFlow,
+    closed_loop,
+    open_loop,
+    turn_of,
+)
+from streamjoin.benchmarks.simulation import Costs, Flow, Machine
+from streamjoin.benchmarks.split_costs import Curve, measure_costs, measure_curve, measure_hop
+from streamjoin.benchmarks.split_streams import Bed, Form, Load
+from streamjoin.benchmarks.splitjoin_latency import (
+    SHARES,
+    Stages,
+    Sustained,
+    batches_in,
+    stages_of,
+)
+from streamjoin.joins.ordering import Ordered
+from streamjoin.split.executor import DEPTH, FANOUT
+
+REHEARSED = [1, 2, 4, 16, 64]  # cores
+PROCESSORS = 2
+ERROR = 0.25
+RIVALS: dict[str, tuple[Form, Ordered]] = {
+    "SplitJoin": ("split", "outer"),
+    "handshake join": ("handshake", "none"),
+}
+Measured = dict[tuple[Load, int], Sustained]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far to go: which cores are simulated, and how long to measure."""
+
+    simulated: Sequence[int]
+    shared: Sequence[int]  # cores that share the processors
+    messages: int
+    seconds: float
+
+
+def rivals(report: Report, loads: Sequence[Load], measured: Measured, extent: Extent) -> None:
+    """Compare the two flows, and the simulation with what was measured."""
+    with report.step("costs of a hop"):
+        hop = measure_hop()
+    report.detail("simulation: a hop, ms", 1e3 * hop)
+    for load in loads:
+        with report.step(f"costs: {load}"):
+            curve = measure_curve(load, "outer", REHEARSED, hop, extent.seconds / 2)
+        costs = {cores: vars(each) for cores, each in curve.measured.items()}
+        report.detail(f"simulation: costs in seconds, {load}", costs)
+        reproduce(report, load, curve, measured, extent)
+        compare(report, load, curve, extent)
+
+
+def reproduce(report: Report, load: Load, curve: Curve, measured: Measured, extent: Extent) -> None:
+    """Claim that the simulation gives what was measured, with as many processors as there are."""
+    for cores in (1, 2):
+        real = measured[load, cores]
+        with report.step(f"simulating what was measured: {load}, {cores} cores"):
+            costs = curve.at(cores)
+            if cores > 1:
+                found = measure_costs(load, cores, "outer", extent.seconds, company=PROCESSORS)
+                costs = Costs(**{**vars(found), "hop": costs.hop})
+            rate = load.batch * simulated_rate("SplitJoin", load, costs, cores, extent, PROCESSORS)
+            share = SHARES[0]
+            stages = simulated_stages(
+                "SplitJoin", load, costs, cores, share * real.highest, extent, PROCESSORS
+            )
+        latency = median(each.total for each in stages)
+        pairs = {
+            "throughput, rows/s": (rate, real.closed),
+            "latency, s": (latency, real.percentile(share, "total", 50)),
+        }
+        for name, (simulated, actual) in pairs.items():
+            report.at_most(
+                f"simulation vs measured {name.split(',')[0]}: {load}, {cores} cores",
+                abs(simulated / actual - 1),
+                ERROR,
+                note=f"{name}: simulated {simulated:,.4g}, measured {actual:,.4g}",
+            )
+
+
+def compare(report: Report, load: Load, curve: Curve, extent: Extent) -> None:
+    """Figures 12 and 13."""
+    about = f"{load}, batches of {load.batch:,}"
+    rates = Figure(f"fig12_{load.algorithm}", f"throughput, {about}", "cores", "rows/s")
+    visits = Figure(f"fig13_{load.algorithm}", f"visiting latency, {about}", "cores", "ms")
+    stages = Figure(f"fig15_{load.algorithm}_simulated", f"latency, {about}", "cores", "ms")
+    for cores in (1, 2, *extent.shared):
+        with report.step(f"figures 12 and 13: {load}, {cores} cores"):
+            shared = "" if cores <= PROCESSORS else f", threads on {PROCESSORS} processors"
+            beds = {name: Bed(load, cores, order, form) for name, (form, order) in RIVALS.items()}
+            found: dict[str, list[float]] = {name: [] for name in beds}
+            for _ in range(3):
+                for name, bed in beds.items():
+                    found[name].append(bed.rate(extent.seconds))
+            rate = SHARES[0] * min(median(each) for each in found.values())
+            for name, bed in beds.items():
+                rates.add(name + shared, cores, median(found[name]))
+                passages = bed.paced(rate, batches_in(bed, rate, extent.seconds))
+                visiting = median(each.visiting for each in stages_of(passages))
+                visits.add(name + shared, cores, 1e3 * visiting)
+                bed.close()
+    for cores in extent.simulated:
+        with report.step(f"simulating {load}, {cores} cores"):
+            costs = curve.at(cores)
+            simulated = {name: simulated_rate(name, load, costs, cores, extent) for name in RIVALS}
+            rate = load.batch * SHARES[0] * min(simulated.values())
+            for name, batches in simulated.items():
+                label = f"{name} (simulated)"
+                rates.add(label, cores, batches * load.batch)
+                each = simulated_stages(name, load, costs, cores, rate, extent)
+                visits.add(label, cores, 1e3 * median(one.visiting for one in each))
+                if name == "SplitJoin":
+                    for stage in ("distribution", "execution", "gathering", "total"):
+                        value = median(getattr(one, stage) for one in each)
+                        stages.add(f"{stage} (simulated)", cores, 1e3 * value)
+    report.figures += [rates, visits, stages]
+
+
+def flow_of(name: str, load: Load, costs: Costs, cores: int, processors: int | None) -> Flow:
+    """Return a flow to simulate."""
+    turn, machine = turn_of(load.window, load.batch, cores), Machine(processors)
+    if name == "SplitJoin":
+        return SplitFlow(cores, costs, turn, (FANOUT, FANOUT), machine)
+    return HandshakeFlow(cores, costs, turn, machine)
+
+
+def simulated_rate(
+    name: str, load: Load, costs: Costs, cores: int, extent: Extent, processors: int | None = None
+) -> float:
+    """Return the batches a second of a closed loop, with as many on their way as channels hold."""
+    at_once = 2 * (DEPTH + 1) if name == "SplitJoin" else DEPTH * (cores + 1)
+    flow = flow_of(name, load, costs, cores, processors)
+    return closed_loop(flow, extent.messages, at_once)
+
+
+def simulated_stages(
+    name: str,
+    load: Load,
+    costs: Costs,
+    cores: int,
+    rate: float,
+    extent: Extent,
+    processors: int | None = None,
+) -> list[Stages]:
+    """Return where batches spend their time when rows come at a rate."""
+    flow = flow_of(name, load, costs, cores, processors)
+    passed = open_loop(flow, extent.messages, rate / load.batch)
+    return [Stages.of(each.scheduled, each.spans, each.gathered) for each in passed]
