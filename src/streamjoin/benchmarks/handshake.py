@@ -135,8 +135,8 @@ class ChainedCore:
         yield Part(visit.step, 1, ends=True, problems=tuple(problems), spans=(span,))
         if visit.home == self.number:
             self.manager.store({visit.way: visit.batch})
-        else:
-            self._seal(visit.way)
+        elif newest := self.manager.chains[visit.way].subwindows[-1:]:
+            newest[0].seal()  # its turn is over, as with SplitJoin's cores
         if self.seen[OTHER[visit.way]] < visit.number:
             self.passed[visit.way].append(visit)
 
@@ -150,11 +150,6 @@ class ChainedCore:
             alone = self.manager.chains[visit.way].alone(batch)
             later = [(each.batch, [alone]) for each in crossed if len(each.batch)]
             yield from self.manager.probe(later)
-
-    def _seal(self, side: Side) -> None:
-        """Close the newest subwindow when the turn is over, as SplitJoin's cores do."""
-        if self.manager.chains[side].subwindows:
-            self.manager.chains[side].subwindows[-1].seal()
 
 
 class Handshake:
@@ -180,12 +175,11 @@ class Handshake:
             return
         self._is_running = True
         for core, inbox in zip(self.cores, self._inboxes, strict=True):
-            neighbours: dict[Side, int] = {"left": core.number + 1, "right": core.number - 1}
-            onward = {
-                side: self._inboxes[number]
-                for side, number in neighbours.items()
-                if 0 <= number < len(self.cores)
-            }
+            onward: dict[Side, Channel[Message]] = {}
+            if core.number + 1 < len(self.cores):
+                onward["left"] = self._inboxes[core.number + 1]
+            if core.number > 0:
+                onward["right"] = self._inboxes[core.number - 1]
             args = (inbox, onward, self._outbox)
             Thread(target=core.run, args=args, name="handshake core", daemon=True).start()
         channels: list[Channel[Any]] = [*self._inboxes, self._outbox]

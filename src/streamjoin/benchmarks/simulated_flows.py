@@ -44,7 +44,7 @@ class SplitFlow(Flow):
 
     def _merger(self, inputs: list[Node], part: float | None) -> Node:
         """Put a merger over nodes; ``part`` is the part of the matches each has, None the root."""
-        node = self._node(lambda message: self._merge(node, part and part * len(inputs), message))
+        node = self._node(lambda message: self._merge(node, len(inputs), part, message))
         gate = Gate(len(inputs))
         for each in inputs:
             self.above[id(each)] = gate, node
@@ -65,13 +65,16 @@ class SplitFlow(Flow):
         self._send_up(self.cores[number], message)
         yield self.costs.tidy + self.costs.store * self.share(message, number)
 
-    def _merge(self, node: Node, part: float | None, message: Message) -> Iterator[float]:
-        if part is not None:
-            yield self.costs.merge * part
+    def _merge(
+        self, node: Node, inputs: int, part: float | None, message: Message
+    ) -> Iterator[float]:
+        yield self.costs.collect * inputs
+        if part is None:
+            yield self.costs.merge + self.costs.finish
+            self.finish(message)
+        else:
+            yield self.costs.merge * part * inputs
             self._send_up(node, message)
-            return
-        yield self.costs.merge + self.costs.finish
-        self.finish(message)
 
     def _send_up(self, node: Node, message: Message) -> None:
         gate, above = self.above[id(node)]
@@ -130,7 +133,7 @@ class HandshakeFlow(Flow):
         seen[message.is_left] = message.number
 
     def _collect(self, message: Message) -> Iterator[float]:
-        yield self.costs.finish / self.count
+        yield self.costs.collect
         message.parts += 1
         if message.parts == self.count:
             self.finish(message)

@@ -42,8 +42,9 @@ class Costs:
     prepare: float = 0.0  # keys and order, at the source
     store: float = 0.0  # one batch, by the core whose turn it is
     tidy: float = 0.0  # after a batch, at each core: sealing and expiring
+    collect: float = 0.0  # a merger, or the chain's collector, for each part that comes
     merge: float = 0.0  # a merger, for all matches of a batch; one with fewer takes its share
-    finish: float = 0.0  # the last merger besides, or the collector
+    finish: float = 0.0  # the last merger besides
     monitor: float = 0.0  # T_ML: a chained core, before it passes on what a neighbour sent
     crossing: float = 0.0  # comparing with one batch that was crossed in flight
     expire: float = 0.0  # an expiry message, at each core

@@ -12,6 +12,7 @@ in ``company``. Otherwise there is one, as if every node had a processor of its 
                 besides a time that does not depend on them), beyond them the last such line
     store       a batch, by the core whose turn it is; likewise
     tidy        all others, after a batch: sealing and expiring
+    collect     a merger, for each of its inputs; from mergers with one input and with many
     crossing    the handshake join: comparing a batch with one that it has crossed in flight
 """
 
@@ -71,17 +72,15 @@ def measure_curve(
     load: Load, ordered: Ordered, cores: list[int], hop: float, seconds: float
 ) -> Curve:
     """Rehearse a load with some numbers of cores."""
-    crossing = measure_chain(load)
-    measured = {}
-    for number in cores:
-        measured[number] = replace(
-            measure_costs(load, number, ordered, seconds),
-            hop=hop,
-            monitor=crossing.monitor,
-            crossing=crossing.crossing,
-            expire=crossing.expire,
-        )
-    return Curve(measured)
+    chain = measure_chain(load)
+    found = {number: measure_costs(load, number, ordered, seconds) for number in cores}
+    few, many = min(cores), max(cores)
+    # A rehearsal has one merger for all cores.
+    growth = found[many].merge + found[many].finish - found[few].merge - found[few].finish
+    own = {name: getattr(chain, name) for name in ("monitor", "crossing", "expire")}
+    own |= {"hop": hop, "collect": max(growth, 0.0) / max(many - few, 1)}
+    own |= {name: getattr(found[few], name) for name in ("merge", "finish", "prepare")}
+    return Curve({number: replace(costs, **own) for number, costs in found.items()})
 
 
 def measure_costs(

@@ -71,9 +71,27 @@ class Load:
         span = timedelta(microseconds=self.window)
         return TimeWindow(before=span, after=span)
 
+    @property
+    def name(self) -> str:
+        """What the algorithm is called."""
+        return {"scan": "nested loop", "bi_sort": "BI-Sort"}[self.algorithm]
+
+    @property
+    def slug(self) -> str:
+        """The same in file names."""
+        return {"scan": "nested_loop"}.get(self.algorithm, self.algorithm)
+
     def __str__(self) -> str:
-        name = {"scan": "nested loop", "bi_sort": "BI-Sort"}[self.algorithm]
-        return f"{name}, {'time' if self.timed else 'count'} windows of {self.window:,}"
+        return f"{self.name}, {'time' if self.timed else 'count'} windows of {self.window:,}"
+
+
+def in_words(cores: int) -> str:
+    """Return a number of cores as text.
+
+    >>> in_words(1), in_words(2)
+    ('1 core', '2 cores')
+    """
+    return f"{cores} core{'s' * (cores != 1)}"
 
 
 class Source:

@@ -60,7 +60,7 @@ class Scale:
 def scale_of(quick: bool) -> Scale:
     """Return the sizes; ``quick`` uses an eighth, and little time."""
     if quick:
-        extent = Extent([1, 2, 4, 16, 64, 256], [4], messages=60, seconds=0.1)
+        extent = Extent([1, 2, 8, 64], [4], messages=40, seconds=0.1)
         nested = Load("scan", 1 << 14, 512)
         return Scale(nested, Load("bi_sort", 1 << 17, 1 << 14), 2, 0.1, 0.05, 2, extent)
     extent = Extent([1, 2, 4, 16, 64, 256, 1024], [4, 8], messages=200, seconds=2.0)
@@ -173,8 +173,8 @@ def precision(report: Report, scale: Scale) -> None:
     """Figure 19: the order of the matches of one row, in groups of p rows of the other stream."""
     for load in scale.loads:
         figure = Figure(
-            f"fig19_{load.algorithm}",
-            f"order, {load}, 2 cores, {load.matches:g} matches",
+            f"fig19_{load.slug}",
+            f"{load}, 2 cores, {load.matches:g} matches a row",
             "precision: rows in a group",
             RATE,
             ("log", "linear"),
@@ -234,8 +234,7 @@ def points(
     for load in loads:
         with report.step(f"{figure.name}: {load}, {load.matches:g} matches"):
             series, matches = alternate(load, forms, 2, seconds)
-        kind = str(load).split(",")[0]
         x = matches if across == "matches" else float(getattr(load, across))
         for name, each in series.items():
-            figure.add(kind + name, x, each.median)
+            figure.add(load.name + name, x, each.median)
     report.figures.append(figure)

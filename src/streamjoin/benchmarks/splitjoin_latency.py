@@ -25,7 +25,7 @@ import numpy as np
 
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.split_streams import Bed, Load, Passage
+from streamjoin.benchmarks.split_streams import Bed, Load, Passage, in_words
 
 LOW, HIGH, HALVINGS = 0.8, 1.1, 4
 GROWTH = 0.02  # seconds of latency that may be gained in a second
@@ -151,20 +151,19 @@ def latencies(
     for load in loads:
         paper = "fig15" if load.timed else "fig18"
         figure = Figure(
-            f"{paper}_{load.algorithm}",
-            f"latency, {load}, batches of {load.batch:,}, median",
+            f"{paper}_{load.slug}",
+            f"{load}, batches of {load.batch:,}",
             "cores",
-            "ms",
-            ("linear", "log"),
+            "median latency, ms",
         )
         for cores in (1, 2):
-            with report.step(f"latency: {load}, {cores} cores"):
+            about = f"latency: {load}, {in_words(cores)}"
+            with report.step(about):
                 found[load, cores] = each = sustain(load, cores, seconds)
-            report.detail(f"latency: {load}, {cores} cores", each.to_dict())
+            report.detail(about, each.to_dict())
             for share in SHARES:
-                for stage in STAGES:
-                    label = f"{stage}, {share:.0%} of the highest rate"
-                    if share == SHARES[0] or stage in ("total", "distribution"):
-                        figure.add(label, cores, 1e3 * each.percentile(share, stage, 50))
+                for stage in STAGES if share == SHARES[0] else ("total",):
+                    label = f"{stage}, at {share:.0%} of the highest rate"
+                    figure.add(label, cores, 1e3 * each.percentile(share, stage, 50))
         report.figures.append(figure)
     return found

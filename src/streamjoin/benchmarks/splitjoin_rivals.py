@@ -9,7 +9,7 @@ SplitJoin's results have the outer order, as in the paper; the handshake join's 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from streamjoin.benchmarks.figures import Figure
@@ -23,7 +23,7 @@ from streamjoin.benchmarks.simulated_flows import (
 )
 from streamjoin.benchmarks.simulation import Costs, Flow, Machine
 from streamjoin.benchmarks.split_costs import Curve, measure_costs, measure_curve, measure_hop
-from streamjoin.benchmarks.split_streams import Bed, Form, Load
+from streamjoin.benchmarks.split_streams import Bed, Form, Load, in_words
 from streamjoin.benchmarks.splitjoin_latency import (
     SHARES,
     Stages,
@@ -41,6 +41,7 @@ RIVALS: dict[str, tuple[Form, Ordered]] = {
     "SplitJoin": ("split", "outer"),
     "handshake join": ("handshake", "none"),
 }
+Curves = dict[str, Curve]
 Measured = dict[tuple[Load, int], Sustained]
 
 
@@ -60,23 +61,26 @@ def rivals(report: Report, loads: Sequence[Load], measured: Measured, extent: Ex
         hop = measure_hop()
     report.detail("simulation: a hop, ms", 1e3 * hop)
     for load in loads:
-        with report.step(f"costs: {load}"):
-            curve = measure_curve(load, "outer", REHEARSED, hop, extent.seconds / 2)
-        costs = {cores: vars(each) for cores, each in curve.measured.items()}
-        report.detail(f"simulation: costs in seconds, {load}", costs)
-        reproduce(report, load, curve, measured, extent)
-        compare(report, load, curve, extent)
+        curves: Curves = {}
+        for name, (_, order) in RIVALS.items():
+            with report.step(f"costs: {load}, {name}"):
+                curve = measure_curve(load, order, REHEARSED, hop, extent.seconds / 2)
+            costs = {cores: vars(each) for cores, each in curve.measured.items()}
+            report.detail(f"simulation: costs in seconds, {load}, {name}", costs)
+            curves[name] = curve
+        reproduce(report, load, curves["SplitJoin"], measured, extent)
+        compare(report, load, curves, extent)
 
 
 def reproduce(report: Report, load: Load, curve: Curve, measured: Measured, extent: Extent) -> None:
     """Claim that the simulation gives what was measured, with as many processors as there are."""
     for cores in (1, 2):
         real = measured[load, cores]
-        with report.step(f"simulating what was measured: {load}, {cores} cores"):
+        with report.step(f"simulating what was measured: {load}, {in_words(cores)}"):
             costs = curve.at(cores)
             if cores > 1:
                 found = measure_costs(load, cores, "outer", extent.seconds, company=PROCESSORS)
-                costs = Costs(**{**vars(found), "hop": costs.hop})
+                costs = replace(found, hop=costs.hop)  # where "merge" has two inputs
             rate = load.batch * simulated_rate("SplitJoin", load, costs, cores, extent, PROCESSORS)
             share = SHARES[0]
             stages = simulated_stages(
@@ -89,21 +93,21 @@ def reproduce(report: Report, load: Load, curve: Curve, measured: Measured, exte
         }
         for name, (simulated, actual) in pairs.items():
             report.at_most(
-                f"simulation vs measured {name.split(',')[0]}: {load}, {cores} cores",
+                f"simulation vs measured {name.split(',')[0]}: {load}, {in_words(cores)}",
                 abs(simulated / actual - 1),
                 ERROR,
                 note=f"{name}: simulated {simulated:,.4g}, measured {actual:,.4g}",
             )
 
 
-def compare(report: Report, load: Load, curve: Curve, extent: Extent) -> None:
+def compare(report: Report, load: Load, curves: Curves, extent: Extent) -> None:
     """Figures 12 and 13."""
     about = f"{load}, batches of {load.batch:,}"
-    rates = Figure(f"fig12_{load.algorithm}", f"throughput, {about}", "cores", "rows/s")
-    visits = Figure(f"fig13_{load.algorithm}", f"visiting latency, {about}", "cores", "ms")
-    stages = Figure(f"fig15_{load.algorithm}_simulated", f"latency, {about}", "cores", "ms")
+    rates = Figure(f"fig12_{load.slug}", about, "cores", "rows/s, both streams")
+    visits = Figure(f"fig13_{load.slug}", about, "cores", "visiting latency, ms")
+    stages = Figure(f"fig18_{load.slug}_simulated", about, "cores", "median latency, ms")
     for cores in (1, 2, *extent.shared):
-        with report.step(f"figures 12 and 13: {load}, {cores} cores"):
+        with report.step(f"figures 12 and 13: {load}, {in_words(cores)}"):
             shared = "" if cores <= PROCESSORS else f", threads on {PROCESSORS} processors"
             beds = {name: Bed(load, cores, order, form) for name, (form, order) in RIVALS.items()}
             found: dict[str, list[float]] = {name: [] for name in beds}
@@ -118,14 +122,16 @@ def compare(report: Report, load: Load, curve: Curve, extent: Extent) -> None:
                 visits.add(name + shared, cores, 1e3 * visiting)
                 bed.close()
     for cores in extent.simulated:
-        with report.step(f"simulating {load}, {cores} cores"):
-            costs = curve.at(cores)
-            simulated = {name: simulated_rate(name, load, costs, cores, extent) for name in RIVALS}
+        with report.step(f"simulating {load}, {in_words(cores)}"):
+            costs = {name: curve.at(cores) for name, curve in curves.items()}
+            simulated = {
+                name: simulated_rate(name, load, costs[name], cores, extent) for name in RIVALS
+            }
             rate = load.batch * SHARES[0] * min(simulated.values())
             for name, batches in simulated.items():
                 label = f"{name} (simulated)"
                 rates.add(label, cores, batches * load.batch)
-                each = simulated_stages(name, load, costs, cores, rate, extent)
+                each = simulated_stages(name, load, costs[name], cores, rate, extent)
                 visits.add(label, cores, 1e3 * median(one.visiting for one in each))
                 if name == "SplitJoin":
                     for stage in ("distribution", "execution", "gathering", "total"):
