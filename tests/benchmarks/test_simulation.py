@@ -21,7 +21,7 @@ from streamjoin.benchmarks.simulation import (
 
 COSTS = Costs(hop=0.3, search=5.0, monitor=0.07)
 seconds = st.sampled_from([0.0, 0.1, 1.0, 3.0])
-costs = st.builds(Costs, *[seconds] * 11)
+costs = st.builds(Costs, *[seconds] * 12)
 
 
 def flow_of(kind, cores, costs, fanouts=(8, 8), processors=None, turn=1.0):

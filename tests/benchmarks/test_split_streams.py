@@ -1,5 +1,7 @@
 """The joins and sources behind SplitJoin's figures: what they find, and what is made of it."""
 
+from itertools import pairwise
+
 import pytest
 
 from streamjoin.benchmarks.simulation import Costs
@@ -47,7 +49,7 @@ def test_an_open_loop_keeps_its_schedule():
     bed = Bed(LOAD, 2, "outer")
     passages = bed.paced(rate=200 * LOAD.batch, batches=10)
     bed.close()
-    gaps = [last.scheduled - first.scheduled for first, last in zip(passages, passages[1:])]
+    gaps = [last.scheduled - first.scheduled for first, last in pairwise(passages)]
     assert gaps == pytest.approx([1 / 200] * 9)
     assert all(stage.distribution > 0 for stage in stages_of(passages))
     assert all(len(passage.timing.spans) == 2 for passage in passages)

@@ -209,12 +209,10 @@ class Handshake:
             yield Expiry(self._number, side, self._needed_from(side, clock))
 
     def _home(self, side: Side, batch: Prepared) -> int:
-        """Return whose turn it is; the right stream's turns are half a round ahead."""
         sizes = self.cores[0].manager.chains[side].sizes
         turns, self._turns[side] = share_out(self._turns[side], sizes, batch)
         first = int(turns[0]) if turns.size else self._turns[side].number
-        count = len(self.cores)
-        return (first + SIDES.index(side) * (count // 2)) % count
+        return whose_turn(first, side, len(self.cores))
 
     def _needed_from(self, side: Side, clock: Clock) -> int | None:
         plan = self.cores[0].manager.plan
@@ -298,3 +296,8 @@ class Handshake:
 
     def report(self) -> None:
         """Nothing is lost: a core that fails is an error."""
+
+
+def whose_turn(turn: int, side: Side, cores: int) -> int:
+    """Return the core that stores in a turn; the right stream's are half a round ahead."""
+    return (turn + SIDES.index(side) * (cores // 2)) % cores

@@ -61,7 +61,7 @@ class SplitFlow(Flow):
             self.send(node, message)
 
     def _join(self, number: int, message: Message) -> Iterator[float]:
-        yield from self.search(message)
+        yield from self.search(message, number)
         self._send_up(self.cores[number], message)
         yield self.costs.tidy + self.costs.store * self.share(message, number)
 
@@ -124,7 +124,7 @@ class HandshakeFlow(Flow):
         if message.is_expiry:
             yield self.costs.expire
             return
-        yield from self.search(message)
+        yield from self.search(message, number)
         self.send(self.collector, message)
         share = self.share(message, number)
         seen = self.seen[number]

@@ -39,6 +39,7 @@ class Costs:
 
     hop: float  # T_CL: from node to node
     search: float  # a core's part of the other window
+    extra: float = 0.0  # the core that stores the other stream now: it has old and new rows of it
     prepare: float = 0.0  # keys and order, at the source
     store: float = 0.0  # one batch, by the core whose turn it is
     tidy: float = 0.0  # after a batch, at each core: sealing and expiring
@@ -185,10 +186,10 @@ class Flow:
         rounds, rest = divmod(round(1 / self.turn), self.count)
         return (rounds + ((core - first) % self.count < rest)) * self.turn
 
-    def search(self, message: Message) -> Iterator[float]:
+    def search(self, message: Message, core: int) -> Iterator[float]:
         """Search, and note when."""
-        begun = self.machine.now
-        yield self.costs.search
+        begun, other = self.machine.now, Message(message.number ^ 1)
+        yield self.costs.search + self.costs.extra * self.share(other, core)
         message.spans.append((begun, self.machine.now))
 
     def finish(self, message: Message) -> None:

@@ -7,9 +7,11 @@ interpreter's lock; where that is to be simulated, two rehearsals of different d
 in ``company``. Otherwise there is one, as if every node had a processor of its own::
 
     hop         there and back through two channels, by two threads, halved
-    search      mean over all cores and steps, for some numbers of cores; between them a straight
-                line over 1 / cores (a nested loop's search takes so long for each stored row, and
+    search      mean over cores and steps, for some numbers of cores; between them a straight line
+                over 1 / cores (a nested loop's search takes so long for each stored row, and
                 besides a time that does not depend on them), beyond them the last such line
+    extra       the core whose turn it is to store the other stream searches longer: it has begun
+                a new subwindow of it, and has not yet dropped the oldest; likewise
     store       a batch, by the core whose turn it is; likewise
     tidy        all others, after a batch: sealing and expiring
     collect     a merger, for each of its inputs; from mergers with one input and with many
@@ -20,17 +22,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from threading import Thread
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 
-from streamjoin.benchmarks.handshake import ChainedCore, Expiry
+from streamjoin.benchmarks.handshake import ChainedCore, Expiry, whose_turn
 from streamjoin.benchmarks.simulation import Costs
 from streamjoin.benchmarks.split_streams import Bed, Load
 from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared
-from streamjoin.keys.operands import Side
+from streamjoin.keys.operands import OTHER, Side
 from streamjoin.split import gathering
 from streamjoin.split.channel import Channel, ClosedError
 from streamjoin.split.executor import SplitExecutor
@@ -53,8 +55,7 @@ class Curve:
         nearest = max((each for each in numbers if each <= cores), default=numbers[0])
         return replace(
             self.measured[nearest],
-            search=self._line("search", 1 / cores),
-            store=self._line("store", 1 / cores),
+            **{name: self._line(name, 1 / cores) for name in ("search", "extra", "store")},
         )
 
     def _line(self, name: str, share: float) -> float:
@@ -84,64 +85,101 @@ def measure_curve(
 
 
 def measure_costs(
-    load: Load, cores: int, ordered: Ordered, seconds: float, company: int = 1
+    load: Load,
+    cores: int,
+    ordered: Ordered,
+    seconds: float,
+    company: int = 1,
+    rests: bool = False,
 ) -> Costs:
     """Rehearse a join, as many times at once as there is ``company``."""
     loads = [replace(load, seed=load.seed + number) for number in range(company)]
     beds = [Bed(each, cores, ordered) for each in loads]
     found: list[Costs] = []
-    threads = [Thread(target=lambda bed=bed: found.append(rehearse(bed, seconds))) for bed in beds]
+    threads = [
+        Thread(target=lambda bed=bed: found.append(rehearse(bed, seconds, rests))) for bed in beds
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    names = ("prepare", "search", "store", "tidy", "merge", "finish")
+    names = ("prepare", "search", "extra", "store", "tidy", "merge", "finish")
     return Costs(hop=0.0, **{name: fmean(getattr(each, name) for each in found) for name in names})
 
 
-def rehearse(bed: Bed, seconds: float) -> Costs:
-    """Carry out steps on this thread; return what each stage costs."""
+def rehearse(bed: Bed, seconds: float, rests: bool = False) -> Costs:
+    """Carry out steps on this thread; return what each stage costs.
+
+    Who ``rests`` after each step as long as it took runs at half load; being late for the next is a
+    part of preparing it then.
+    """
     join, engine = bed.join, bed.engine
     assert isinstance(join, SplitExecutor)
     outlets = [Channel[Part](ROOM) for _ in join.cores]
     gatherer, merging = watched_root(join, outlets)
-    prepare, search, store, tidy, finish = (list[float]() for _ in range(5))
-    begin = perf_counter()
+    prepare, search, extra, store, tidy, finish = (list[float]() for _ in range(6))
+    begin = due = perf_counter()
     while len(finish) < 4 or perf_counter() - begin < seconds:
-        start = perf_counter()
-        coming = engine._preprocess(bed.source.next())
+        sleep(max(due - perf_counter(), 0.0))
+        awake = start = due if rests else perf_counter()
+        batches = bed.source.next()
+        coming = engine._preprocess(batches)
         engine._count(coming)
         join._sort(coming.prepared)
         step = join._next_step(coming.prepared, False, None, False)
         prepare.append(perf_counter() - start)
         work = Work(join.living, step, stores=True, clock=engine.clock)
-        searched, after = 0.0, []
-        for core, outlet in zip(join.cores, outlets, strict=True):
-            start = perf_counter()
-            for part in core.carry_out(work):
-                outlet.put(part)
-            [span] = part.spans  # of the last part
-            searched += span.ended - span.begun
-            after.append(perf_counter() - start - (span.ended - span.begun))
-        search.append(searched / len(join.cores))
-        tidy.append((sum(after) - max(after)) / max(len(after) - 1, 1))
-        store.append(max(after) - tidy[-1])
+        [side] = batches
+        holders = [turn_holder(join, each) for each in (OTHER[side], side)]
+        spans, after = work_through(join, work, outlets)
+        search.append(mean_but(spans, holders[0], spans[0]))
+        extra.append(spans[holders[0]] - search[-1])
+        tidy.append(mean_but(after, holders[1], 0.0))
+        store.append(after[holders[1]] - tidy[-1])
         start = perf_counter()
         while not gatherer.take().ends:
             pass
         finish.append(perf_counter() - start)
         if bed.load.timed:
             engine.follow(0)
+        due = perf_counter() + (perf_counter() - awake if rests else 0.0)
     merge = fmean(merging[1:]) if merging else 0.0
     return Costs(
         hop=0.0,
         prepare=median(prepare[1:]),
         search=fmean(search[1:]),
-        store=fmean(store[1:]),
+        extra=max(fmean(extra[1:]), 0.0),
+        store=max(fmean(store[1:]), 0.0),
         tidy=fmean(tidy[1:]),
         merge=merge,
         finish=max(fmean(finish[1:]) - merge, 0.0),
     )
+
+
+def work_through(
+    join: SplitExecutor, work: Work, outlets: list[Channel[Part]]
+) -> tuple[list[float], list[float]]:
+    """Let one core after the other work; return how long each searched, and what came after."""
+    spans, after = [], []
+    for core, outlet in zip(join.cores, outlets, strict=True):
+        start = perf_counter()
+        for part in core.carry_out(work):
+            outlet.put(part)
+        [span] = part.spans  # of the last part
+        spans.append(span.ended - span.begun)
+        after.append(perf_counter() - start - spans[-1])
+    return spans, after
+
+
+def mean_but(times: list[float], holder: int, alone: float) -> float:
+    """Return the mean time of all cores but one; ``alone`` if there is no other."""
+    others = times[:holder] + times[holder + 1 :]
+    return fmean(others) if others else alone
+
+
+def turn_holder(join: SplitExecutor, side: Side) -> int:
+    """Return the core that stores this stream's rows now."""
+    return whose_turn(join.cores[0].turns[side].number, side, len(join.cores))
 
 
 def watched_root(join: SplitExecutor, outlets: list[Channel[Part]]) -> tuple[Gatherer, list[float]]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report, Series
 from streamjoin.benchmarks.split_streams import Bed, Form, Load
-from streamjoin.benchmarks.splitjoin_latency import latencies
-from streamjoin.benchmarks.splitjoin_rivals import Extent, rivals
+from streamjoin.benchmarks.splitjoin_latency import Extent, latencies
+from streamjoin.benchmarks.splitjoin_rivals import rivals
 from streamjoin.joins.ordering import Ordered
 
 RATE = "M rows/s, both streams"
@@ -60,10 +60,10 @@ class Scale:
 def scale_of(quick: bool) -> Scale:
     """Return the sizes; ``quick`` uses an eighth, and little time."""
     if quick:
-        extent = Extent([1, 2, 8, 64], [4], messages=40, seconds=0.1)
+        extent = Extent(0.1, 2, [], [1, 2, 8, 64], messages=40)
         nested = Load("scan", 1 << 14, 512)
         return Scale(nested, Load("bi_sort", 1 << 17, 1 << 14), 2, 0.1, 0.05, 2, extent)
-    extent = Extent([1, 2, 4, 16, 64, 256, 1024], [4, 8], messages=200, seconds=2.0)
+    extent = Extent(2.0, 4, [4, 8], [1, 2, 4, 16, 64, 256, 1024], messages=200)
     nested = Load("scan", 1 << 17, 1 << 12)
     return Scale(nested, Load("bi_sort", 1 << 20, 1 << 17), 5, 2.0, 1.0, 1, extent)
 
@@ -84,7 +84,7 @@ def run(report: Report, quick: bool) -> None:
     selectivity(report, scale)
     window_sizes(report, scale)
     timed = [replace(load, timed=True) for load in scale.small_batches]
-    found = latencies(report, [*scale.small_batches, *timed], scale.extent.seconds)
+    found = latencies(report, [*scale.small_batches, *timed], scale.extent)
     rivals(report, scale.small_batches, found, scale.extent)
 
 
@@ -141,7 +141,7 @@ def two_cores(report: Report, scale: Scale) -> None:
                 f"{matches:.2f} matches a row",
             )
             with report.step(f"other forms: {each}"):
-                others, _ = alternate(each, CORES | OTHERS, 2, scale.short)
+                others, _ = alternate(each, OTHERS, 2, scale.short)
             report.add(*others.values())
             report.detail(
                 f"other forms: {each}, M rows/s",

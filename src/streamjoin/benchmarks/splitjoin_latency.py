@@ -27,10 +27,21 @@ from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
 from streamjoin.benchmarks.split_streams import Bed, Load, Passage, in_words
 
-LOW, HIGH, HALVINGS = 0.8, 1.1, 4
+LOW, HIGH = 0.8, 1.1
 GROWTH = 0.02  # seconds of latency that may be gained in a second
 SHARES = (0.5, 0.9)
 STAGES = ("distribution", "execution", "gathering", "total", "visiting")
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far to go: how long to measure, and which cores to simulate."""
+
+    seconds: float
+    halvings: int  # of the search for the highest rate
+    shared: Sequence[int]  # numbers of cores that share the processors
+    simulated: Sequence[int]  # and those that are simulated
+    messages: int  # in a simulation
 
 
 @dataclass(frozen=True)
@@ -117,24 +128,24 @@ def batches_in(bed: Bed, rate: float, seconds: float) -> int:
     return max(int(seconds * rate / bed.load.batch), 12)
 
 
-def highest_rate(bed: Bed, closed: float, seconds: float) -> float:
+def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
     """Return the highest rate that does not let the backlog grow."""
     low, high = LOW * closed, HIGH * closed
-    for _ in range(HALVINGS):
+    for _ in range(extent.halvings):
         rate = (low + high) / 2
-        if falls_behind(bed.paced(rate, batches_in(bed, rate, seconds))):
+        if falls_behind(bed.paced(rate, batches_in(bed, rate, extent.seconds))):
             high = rate
         else:
             low = rate
     return low
 
 
-def sustain(load: Load, cores: int, seconds: float) -> Sustained:
+def sustain(load: Load, cores: int, extent: Extent) -> Sustained:
     """Find what SplitJoin with outer order can sustain, and how long batches take then."""
-    bed = Bed(load, cores, "outer")
+    bed, seconds = Bed(load, cores, "outer"), extent.seconds
     bed.rate(seconds / 4)
     closed = median(bed.rate(seconds / 2) for _ in range(3))
-    highest = highest_rate(bed, closed, seconds)
+    highest = highest_rate(bed, closed, extent)
     stages = {}
     for share in SHARES:
         rate = share * highest
@@ -144,7 +155,7 @@ def sustain(load: Load, cores: int, seconds: float) -> Sustained:
 
 
 def latencies(
-    report: Report, loads: Sequence[Load], seconds: float
+    report: Report, loads: Sequence[Load], extent: Extent
 ) -> dict[tuple[Load, int], Sustained]:
     """Figures 15 (time windows) and 18 (count windows): one and two cores."""
     found = {}
@@ -159,7 +170,7 @@ def latencies(
         for cores in (1, 2):
             about = f"latency: {load}, {in_words(cores)}"
             with report.step(about):
-                found[load, cores] = each = sustain(load, cores, seconds)
+                found[load, cores] = each = sustain(load, cores, extent)
             report.detail(about, each.to_dict())
             for share in SHARES:
                 for stage in STAGES if share == SHARES[0] else ("total",):
