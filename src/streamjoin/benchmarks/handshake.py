@@ -190,8 +190,6 @@ class Handshake:
         if self._is_running:
             self._close()
 
-    # The coordinator.
-
     def fill(self, batches: Batches) -> None:
         """Store batches at their homes without looking for matches, before anything is sent."""
         for side, batch in batches.items():
@@ -227,10 +225,9 @@ class Handshake:
         assert not interleaved
         self._start()
         chains = self.cores[0].manager.chains
-        for side, batch in batches.items():
-            if len(batch) and len(self.cores) > 1:  # sorted once for all cores
-                batch.ordered(chains[OTHER[side]].layout)
-                batch.ordered(chains[side].layout)
+        for batch in batches.values():
+            for side in SIDES if len(batch) and len(self.cores) > 1 else ():
+                batch.ordered(chains[side].layout)  # sorted once for all cores
         for message in self.messages(batches, clock):
             if isinstance(message, Visit):
                 self._free.acquire()
@@ -248,8 +245,6 @@ class Handshake:
         for core in self.cores:
             self._outbox.put(replace(last, spans=(Span(core.number, perf_counter(), 0.0),)))
         self._free.release(self.credits - 1)  # the last one comes back when this is gathered
-
-    # The collector.
 
     def gathered(self) -> Iterator[Gathered]:
         """Yield whatever comes, for ever."""
@@ -284,12 +279,12 @@ class Handshake:
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Refuse: a chain is always in flight."""
+        """Refuse: batches are always in flight here."""
         raise NotImplementedError("the handshake join only takes what is submitted")
 
     def store(self, batches: Batches) -> None:
         """Refuse, as ``search`` does."""
-        raise NotImplementedError("the handshake join only takes what is submitted")
+        self.search(batches)
 
     def advance(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""

@@ -25,7 +25,7 @@ from datetime import timedelta
 from itertools import count, cycle, takewhile
 from threading import Thread
 from time import perf_counter, sleep
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,7 @@ from streamjoin.windows import CountWindow, TimeWindow
 
 FILL = 1 << 17  # rows a batch while a window is filled
 FEW = 8  # different batches of each stream, at least
+FEWEST = 4  # batches of a run
 COUNTED = pa.schema({"x": pa.int64(), "id": pa.int64()})
 TIMED = COUNTED.append(pa.field("t", pa.timestamp("us")))
 Form = Literal["split", "round robin", "handshake", "plain"]
@@ -171,7 +172,11 @@ class Bed:
         """Return the rows of both streams that a closed loop joins in a second."""
         gc.collect()
         begin = perf_counter()
-        sent = self._run(takewhile(lambda _: perf_counter() - begin < seconds, count()))
+
+        def goes_on(number: Any) -> bool:
+            return number < FEWEST or perf_counter() - begin < seconds
+
+        sent = self._run(takewhile(goes_on, count()))
         return sent * self.load.batch / (perf_counter() - begin)
 
     def paced(self, rate: float, batches: int) -> list[Passage]:

@@ -84,8 +84,8 @@ def run(report: Report, quick: bool) -> None:
     selectivity(report, scale)
     window_sizes(report, scale)
     timed = [replace(load, timed=True) for load in scale.small_batches]
-    found = latencies(report, [*scale.small_batches, *timed], scale.extent)
-    rivals(report, scale.small_batches, found, scale.extent)
+    latencies(report, [*scale.small_batches, *timed], scale.extent)
+    rivals(report, scale.small_batches, scale.extent)
 
 
 def compile_all() -> None:

@@ -154,11 +154,8 @@ def sustain(load: Load, cores: int, extent: Extent) -> Sustained:
     return Sustained(closed, highest, stages)
 
 
-def latencies(
-    report: Report, loads: Sequence[Load], extent: Extent
-) -> dict[tuple[Load, int], Sustained]:
+def latencies(report: Report, loads: Sequence[Load], extent: Extent) -> None:
     """Figures 15 (time windows) and 18 (count windows): one and two cores."""
-    found = {}
     for load in loads:
         paper = "fig15" if load.timed else "fig18"
         figure = Figure(
@@ -170,11 +167,10 @@ def latencies(
         for cores in (1, 2):
             about = f"latency: {load}, {in_words(cores)}"
             with report.step(about):
-                found[load, cores] = each = sustain(load, cores, extent)
+                each = sustain(load, cores, extent)
             report.detail(about, each.to_dict())
             for share in SHARES:
                 for stage in STAGES if share == SHARES[0] else ("total",):
                     label = f"{stage}, at {share:.0%} of the highest rate"
                     figure.add(label, cores, 1e3 * each.percentile(share, stage, 50))
         report.figures.append(figure)
-    return found

@@ -10,11 +10,11 @@ the two differ in nothing but the way that batches take.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from streamjoin.benchmarks.figures import Figure
-from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.harness import Report, Series
 from streamjoin.benchmarks.simulated_flows import (
     HandshakeFlow,
     SplitFlow,
@@ -29,7 +29,6 @@ from streamjoin.benchmarks.splitjoin_latency import (
     SHARES,
     Extent,
     Stages,
-    Sustained,
     batches_in,
     stages_of,
 )
@@ -38,17 +37,16 @@ from streamjoin.split.executor import DEPTH, FANOUT
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
 PROCESSORS = 2
-ERROR = 0.25
+ERROR, ROUNDS = 0.25, 3
 RIVALS: dict[str, tuple[Form, Ordered]] = {
     "SplitJoin": ("split", "outer"),
     "SplitJoin, no order": ("split", "none"),
     "handshake join": ("handshake", "none"),
 }
 Curves = dict[str, Curve]
-Measured = dict[tuple[Load, int], Sustained]
 
 
-def rivals(report: Report, loads: Sequence[Load], measured: Measured, extent: Extent) -> None:
+def rivals(report: Report, loads: Sequence[Load], extent: Extent) -> None:
     """Compare the two flows, and the simulation with what was measured."""
     with report.step("costs of a hop"):
         hop = measure_hop()
@@ -62,45 +60,69 @@ def rivals(report: Report, loads: Sequence[Load], measured: Measured, extent: Ex
             costs = {cores: vars(each) for cores, each in curve.measured.items()}
             report.detail(f"simulation: costs in seconds, {about}", costs)
             curves[order] = curve
-        reproduce(report, load, curves["outer"], measured, extent)
+        reproduce(report, load, hop, extent)
         each = {name: curves[order] for name, (_, order) in RIVALS.items()}
         compare(report, load, each, extent)
 
 
-def reproduce(report: Report, load: Load, curve: Curve, measured: Measured, extent: Extent) -> None:
-    """Claim that the simulation gives what was measured, with as many processors as there are.
+def reproduce(report: Report, load: Load, hop: float, extent: Extent) -> None:
+    """Claim that the simulation gives what is measured, with as many processors as there are.
 
-    Throughput is that of a join which never rests. Latency is taken at half the rate, so its costs
-    are measured with rests: who has slept wakes late, and finds little of its data in the caches.
+    Costs, throughput and latency are measured in turns, so that they share bad moments. Throughput
+    is that of a join which never rests. Latency is taken at half the rate, so its costs are
+    measured with rests: who has slept wakes late, and finds little of its data in the caches.
     """
     for cores in (1, 2):
-        real = measured[load, cores]
-        with report.step(f"simulating what was measured: {load}, {in_words(cores)}"):
-            company = min(cores, PROCESSORS)
-            hot, rested = (
-                replace(
-                    measure_costs(load, cores, "outer", extent.seconds, company, rests),
-                    hop=curve.at(cores).hop,
+        about = f"{load}, {in_words(cores)}"
+        rates, latencies = Pairs(), Pairs()
+        with report.step(f"simulation vs measured: {about}"):
+            bed = Bed(load, cores, "outer")
+            bed.rate(extent.seconds / 4)
+            for _ in range(ROUNDS):
+                hot, rested = (
+                    replace(
+                        measure_costs(load, cores, "outer", extent.seconds / 2, cores, rests),
+                        hop=hop,
+                    )
+                    for rests in (False, True)
                 )
-                for rests in (False, True)
-            )
-            rate = load.batch * simulated_rate("SplitJoin", load, hot, cores, extent, PROCESSORS)
-            share = SHARES[0]
-            stages = simulated_stages(
-                "SplitJoin", load, rested, cores, share * real.highest, extent, PROCESSORS
-            )
-        latency = median(each.total for each in stages)
-        pairs = {
-            "throughput, rows/s": (rate, real.closed),
-            "latency, s": (latency, real.percentile(share, "total", 50)),
-        }
-        for name, (simulated, actual) in pairs.items():
-            report.at_most(
-                f"simulation vs measured {name.split(',')[0]}: {load}, {in_words(cores)}",
-                abs(simulated / actual - 1),
-                ERROR,
-                note=f"{name}: simulated {simulated:,.4g}, measured {actual:,.4g}",
-            )
+                actual = bed.rate(extent.seconds / 2)
+                batches = simulated_rate("SplitJoin", load, hot, cores, extent, PROCESSORS)
+                rates.add(load.batch * batches, actual)
+                rate = SHARES[0] * actual
+                passages = bed.paced(rate, batches_in(bed, rate, extent.seconds / 2))
+                simulated = simulated_stages(
+                    "SplitJoin", load, rested, cores, rate, extent, PROCESSORS
+                )
+                latencies.add(*(middle(each) for each in (simulated, stages_of(passages))))
+            bed.close()
+        rates.claim(report, f"simulated vs measured throughput: {about}", "rows/s")
+        latencies.claim(report, f"simulated vs measured latency: {about}", "s")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What was simulated, and what was measured beside it."""
+
+    simulated: list[float] = field(default_factory=list)
+    measured: list[float] = field(default_factory=list)
+
+    def add(self, simulated: float, measured: float) -> None:
+        """Add a pair."""
+        self.simulated.append(simulated)
+        self.measured.append(measured)
+
+    def claim(self, report: Report, name: str, unit: str) -> None:
+        """Claim that the medians differ little."""
+        ours = Series(f"{name}, simulated", tuple(self.simulated), unit)
+        theirs = Series(f"{name}, measured", tuple(self.measured), unit)
+        error = abs(ours.median / theirs.median - 1)
+        report.at_most(name, error, ERROR, ours, theirs, "relative error of the medians")
+
+
+def middle(stages: Sequence[Stages]) -> float:
+    """Return the median latency."""
+    return median(each.total for each in stages)
 
 
 def compare(report: Report, load: Load, curves: Curves, extent: Extent) -> None:
