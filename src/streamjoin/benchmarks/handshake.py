@@ -46,7 +46,7 @@ from weakref import finalize
 import numpy as np
 
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.executor import Batches, Clock
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared
@@ -157,7 +157,7 @@ class Handshake:
 
     def __init__(self, managers: Sequence[Manager], depth: int = DEPTH) -> None:
         self.cores = [ChainedCore(number, each) for number, each in enumerate(managers)]
-        self.credits = depth * (len(self.cores) + 1)
+        self.credits = credits_of(len(self.cores), depth)
         self.timings: deque[Timing] = deque(maxlen=TIMINGS)
         self._free = Semaphore(self.credits)
         self._turns = {side: Turn() for side in SIDES}
@@ -259,8 +259,6 @@ class Handshake:
                 raise_error(gathered.problems)
             yield gathered
 
-    # What else an engine asks for.
-
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, all cores together."""
@@ -276,15 +274,11 @@ class Handshake:
         """The chains of every core."""
         return [core.manager.chains for core in self.cores]
 
-    def search(
-        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
-    ) -> Iterator[Any]:
+    def search(self, *_: Any) -> Iterator[Any]:
         """Refuse: batches are always in flight here."""
         raise NotImplementedError("the handshake join only takes what is submitted")
 
-    def store(self, batches: Batches) -> None:
-        """Refuse, as ``search`` does."""
-        self.search(batches)
+    store: Any = search
 
     def advance(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""
@@ -296,3 +290,8 @@ class Handshake:
 def whose_turn(turn: int, side: Side, cores: int) -> int:
     """Return the core that stores in a turn; the right stream's are half a round ahead."""
     return (turn + SIDES.index(side) * (cores // 2)) % cores
+
+
+def credits_of(cores: int, depth: int) -> int:
+    """Return how many may be in flight: as with SplitJoin, and a few for the chain's length."""
+    return 2 * (depth + 1) + cores // 4

@@ -92,6 +92,7 @@ class Machine:
         self._events: list[tuple[float, int, Action]] = []
         self._work: list[tuple[float, int, Action]] = []  # by how far ``worked`` must get
         self._ties = count()
+        self.nodes: list[Node] = []
 
     def after(self, seconds: float, action: Action) -> None:
         """Have something happen later."""
@@ -108,6 +109,12 @@ class Machine:
         if self.processors is None or working <= self.processors:
             return 1.0
         return self.processors / working
+
+    @property
+    def least(self) -> float:
+        """Seconds that the busiest node, or all of them on these processors, need at least."""
+        works = [node.worked for node in self.nodes]
+        return max(max(works), sum(works) / (self.processors or len(works)))
 
     def run(self) -> None:
         """Let everything happen."""
@@ -132,6 +139,8 @@ class Node:
         self.waiting: deque[Message] = deque()
         self.is_busy = False
         self.served: list[Message] = []
+        self.worked = 0.0  # seconds
+        machine.nodes.append(self)
 
     def take(self, message: Message) -> None:
         """Let a message wait for its turn."""
@@ -148,6 +157,7 @@ class Node:
     def _go_on(self, service: Iterator[float]) -> None:
         seconds = next(service, None)
         if seconds is not None:
+            self.worked += seconds
             self.machine.work(seconds, lambda: self._go_on(service))
             return
         self.is_busy = False

@@ -107,6 +107,21 @@ def measure_costs(
     return Costs(hop=0.0, **{name: fmean(getattr(each, name) for each in found) for name in names})
 
 
+def measure_hot(load: Load, cores: int, ordered: Ordered, seconds: float) -> Costs:
+    """Return the costs in a closed loop, where another processor is busy a part of the time.
+
+    That part is what all nodes have to do for a batch beyond what the busiest core does; between a
+    rehearsal alone and one in company, costs are taken to grow in proportion.
+    """
+    alone = measure_costs(load, cores, ordered, seconds)
+    crowded = measure_costs(load, cores, ordered, seconds, company=2)
+    busiest = alone.search + alone.tidy + (alone.extra + alone.store) / cores
+    others = alone.prepare + alone.merge + alone.finish + (cores - 1) * busiest
+    part = min(others / busiest, 1.0)
+    pairs = {name: (value, getattr(crowded, name)) for name, value in vars(alone).items()}
+    return Costs(**{name: one + part * (two - one) for name, (one, two) in pairs.items()})
+
+
 def rehearse(bed: Bed, seconds: float, rests: bool = False) -> Costs:
     """Carry out steps on this thread; return what each stage costs.
 
@@ -217,8 +232,9 @@ def measure_chain(load: Load) -> Costs:
         left, right = prepared["left"], prepared["right"]
         for batch in (left, right):
             batch.ordered(core.manager.chains["left"].layout)
+        alone = core.manager.chains["left"].alone(left)  # made once for all that were crossed
         start = perf_counter()
-        list(core.manager.probe([(right, [core.manager.chains["left"].alone(left)])]))
+        list(core.manager.probe([(right, [alone])]))
         crossing.append(perf_counter() - start)
         for before, times in ((None, monitor), (0, expire)):
             start = perf_counter()

@@ -60,10 +60,10 @@ class Scale:
 def scale_of(quick: bool) -> Scale:
     """Return the sizes; ``quick`` uses an eighth, and little time."""
     if quick:
-        extent = Extent(0.1, 2, [], [1, 2, 8, 64], messages=40)
+        extent = Extent(0.1, 2, [], [1, 2, 8, 64], messages=40, rounds=1)
         nested = Load("scan", 1 << 14, 512)
         return Scale(nested, Load("bi_sort", 1 << 17, 1 << 14), 2, 0.1, 0.05, 2, extent)
-    extent = Extent(2.0, 4, [4, 8], [1, 2, 4, 16, 64, 256, 1024], messages=200)
+    extent = Extent(2.0, 4, [4, 8], [1, 2, 4, 16, 64, 256, 1024], messages=120, rounds=3)
     nested = Load("scan", 1 << 17, 1 << 12)
     return Scale(nested, Load("bi_sort", 1 << 20, 1 << 17), 5, 2.0, 1.0, 1, extent)
 

@@ -10,10 +10,11 @@ all cores. *Visiting* is the time until a row is compared with another, on avera
 half of each core's search is over by then (equation 6).
 
 The source is an open loop (`split_streams`), at 50 % and at 90 % of the highest rate that can be
-sustained: at which batches do not take longer and longer. A closed loop gives a first guess; from
-80 % to 110 % of it a bisection looks for the highest rate at which the median latency of the last
-third of the batches is not above that of the first third by more than 2 % of the time between them,
-or by two batches' time. A join that is 2 % too slow for its source falls behind as fast as that.
+sustained: at which batches do not take longer and longer. A closed loop gives a first guess. From
+80 % of it, or less if that is too much, to 110 %, a bisection looks for the highest rate at which
+the median latency of the last third of the batches is not above that of the first third by more
+than 2 % of the time between them, or by two batches' time. A join that is 2 % too slow for its
+source falls behind as fast as that.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
 from streamjoin.benchmarks.split_streams import Bed, Load, Passage, in_words
 
-LOW, HIGH = 0.8, 1.1
+LOW, HIGH, LEAST = 0.8, 1.1, 0.3
 GROWTH = 0.02  # seconds of latency that may be gained in a second
 SHARES = (0.5, 0.9)
 STAGES = ("distribution", "execution", "gathering", "total", "visiting")
@@ -42,6 +43,7 @@ class Extent:
     shared: Sequence[int]  # numbers of cores that share the processors
     simulated: Sequence[int]  # and those that are simulated
     messages: int  # in a simulation
+    rounds: int  # in which what is simulated and what is measured take turns
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,16 @@ def batches_in(bed: Bed, rate: float, seconds: float) -> int:
 
 def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
     """Return the highest rate that does not let the backlog grow."""
+
+    def is_too_high(rate: float) -> bool:
+        return falls_behind(bed.paced(rate, batches_in(bed, rate, extent.seconds)))
+
     low, high = LOW * closed, HIGH * closed
+    while is_too_high(low) and low > LEAST * closed:
+        low, high = LOW * low, low
     for _ in range(extent.halvings):
         rate = (low + high) / 2
-        if falls_behind(bed.paced(rate, batches_in(bed, rate, extent.seconds))):
+        if is_too_high(rate):
             high = rate
         else:
             low = rate

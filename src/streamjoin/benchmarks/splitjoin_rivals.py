@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from streamjoin.benchmarks.figures import Figure
+from streamjoin.benchmarks.handshake import credits_of
 from streamjoin.benchmarks.harness import Report, Series
 from streamjoin.benchmarks.simulated_flows import (
     HandshakeFlow,
@@ -23,7 +24,13 @@ from streamjoin.benchmarks.simulated_flows import (
     turn_of,
 )
 from streamjoin.benchmarks.simulation import Costs, Flow, Machine
-from streamjoin.benchmarks.split_costs import Curve, measure_costs, measure_curve, measure_hop
+from streamjoin.benchmarks.split_costs import (
+    Curve,
+    measure_costs,
+    measure_curve,
+    measure_hop,
+    measure_hot,
+)
 from streamjoin.benchmarks.split_streams import Bed, Form, Load, in_words
 from streamjoin.benchmarks.splitjoin_latency import (
     SHARES,
@@ -37,7 +44,7 @@ from streamjoin.split.executor import DEPTH, FANOUT
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
 PROCESSORS = 2
-ERROR, ROUNDS = 0.25, 3
+ERROR = 0.25
 RIVALS: dict[str, tuple[Form, Ordered]] = {
     "SplitJoin": ("split", "outer"),
     "SplitJoin, no order": ("split", "none"),
@@ -78,21 +85,16 @@ def reproduce(report: Report, load: Load, hop: float, extent: Extent) -> None:
         with report.step(f"simulation vs measured: {about}"):
             bed = Bed(load, cores, "outer")
             bed.rate(extent.seconds / 4)
-            for _ in range(ROUNDS):
-                hot, rested = (
-                    replace(
-                        measure_costs(load, cores, "outer", extent.seconds / 2, cores, rests),
-                        hop=hop,
-                    )
-                    for rests in (False, True)
-                )
+            for _ in range(extent.rounds):
+                hot = replace(measure_hot(load, cores, "outer", extent.seconds / 2), hop=hop)
                 actual = bed.rate(extent.seconds / 2)
                 batches = simulated_rate("SplitJoin", load, hot, cores, extent, PROCESSORS)
                 rates.add(load.batch * batches, actual)
                 rate = SHARES[0] * actual
                 passages = bed.paced(rate, batches_in(bed, rate, extent.seconds / 2))
+                rested = measure_costs(load, cores, "outer", extent.seconds / 2, cores, rests=True)
                 simulated = simulated_stages(
-                    "SplitJoin", load, rested, cores, rate, extent, PROCESSORS
+                    "SplitJoin", load, replace(rested, hop=hop), cores, rate, extent, PROCESSORS
                 )
                 latencies.add(*(middle(each) for each in (simulated, stages_of(passages))))
             bed.close()
@@ -138,7 +140,7 @@ def compare(report: Report, load: Load, curves: Curves, extent: Extent) -> None:
             found: dict[str, list[float]] = {name: [] for name in beds}
             for _ in range(3):
                 for name, bed in beds.items():
-                    found[name].append(bed.rate(extent.seconds))
+                    found[name].append(bed.rate(extent.seconds / 2))
             rate = SHARES[0] * min(median(each) for each in found.values())
             for name, bed in beds.items():
                 rates.add(name + shared, cores, median(found[name]))
@@ -179,7 +181,7 @@ def simulated_rate(
     name: str, load: Load, costs: Costs, cores: int, extent: Extent, processors: int | None = None
 ) -> float:
     """Return the batches a second of a closed loop, with as many on their way as channels hold."""
-    at_once = DEPTH * (cores + 1) if RIVALS[name][0] == "handshake" else 2 * (DEPTH + 1)
+    at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, DEPTH)
     flow = flow_of(name, load, costs, cores, processors)
     return closed_loop(flow, extent.messages, at_once)
 
