@@ -90,8 +90,8 @@ def test_any_interleaving_finds_every_pair_once(data, steps, window, algorithm, 
     found = Counter()
 
     def send(side, batch):
-        coming = engine._preprocess({side: batch})
-        engine._count(coming)
+        coming = engine.preprocess({side: batch})
+        engine.count(coming)
         for message in engine.join.messages(coming.prepared, engine.clock):
             queues[0 if message.way == "left" else count - 1, message.way].append(message)
         if delay is not None and isinstance(window, sj.TimeWindow):

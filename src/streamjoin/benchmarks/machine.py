@@ -2,6 +2,8 @@
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -30,6 +32,20 @@ def describe_versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             versions[package] = None
     return versions
+
+
+@contextmanager
+def processors(count: int | None) -> Iterator[None]:
+    """Let this thread, and those it starts, use so many processors only; all of them if None."""
+    if count is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(usable)[:count])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
 
 
 def _usable_cores() -> int:

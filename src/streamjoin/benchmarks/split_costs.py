@@ -138,10 +138,10 @@ def rehearse(bed: Bed, seconds: float, rests: bool = False) -> Costs:
         sleep(max(due - perf_counter(), 0.0))
         awake = start = due if rests else perf_counter()
         batches = bed.source.next()
-        coming = engine._preprocess(batches)
-        engine._count(coming)
-        join._sort(coming.prepared)
-        step = join._next_step(coming.prepared, False, None, False)
+        coming = engine.preprocess(batches)
+        engine.count(coming)
+        join.sort(coming.prepared)
+        step = join.next_step(coming.prepared, False, None, False)
         prepare.append(perf_counter() - start)
         work = Work(join.living, step, stores=True, clock=engine.clock)
         [side] = batches
@@ -226,8 +226,8 @@ def measure_chain(load: Load) -> Costs:
     for number in range(4):
         prepared: dict[Side, Prepared] = {}
         for _ in SIDES:
-            coming = bed.engine._preprocess(bed.source.next())
-            bed.engine._count(coming)
+            coming = bed.engine.preprocess(bed.source.next())
+            bed.engine.count(coming)
             prepared |= coming.prepared
         left, right = prepared["left"], prepared["right"]
         for batch in (left, right):

@@ -256,8 +256,6 @@ def take_turns_by_row(join: SplitExecutor) -> None:
     """Make turns one row long; subwindows become shorter instead, as every core gets a share."""
     for core in join.cores:
         core.sizes = {side: Sizes(most=1) for side in SIDES}
-        # A turn that is over after a row would close a subwindow with every batch.
-        core._seal = lambda living: None  # type: ignore[method-assign]
         for chain in core.manager.chains.values():
             most = max(chain.sizes.most // len(join.cores), 1)
             chain.sizes = replace(chain.sizes, most=most)
@@ -287,6 +285,6 @@ def store(engine: Engine, prepared: dict[Side, Prepared]) -> None:
         join.fill(prepared)
     elif isinstance(join, SplitExecutor):
         for core in join.cores:
-            core._take_turns(Step(0, prepared), join.living)
+            core.take_turns(Step(0, prepared), join.living)
             for _ in core.carry_out(Work(join.living, stores=True)):
                 pass  # storing gives nothing

@@ -111,12 +111,12 @@ class Engine:
         tells which of the rows that probe are stored here.
         """
         self.settle()
-        coming = self._preprocess(batches)
+        coming = self.preprocess(batches)
         if choose is not None:
             for side, batch in coming.prepared.items():
                 batch.marks = choose(side, batch)
         yield from self._join(coming.prepared, coming.interleaved)
-        self._count(coming)
+        self.count(coming)
         self._expire()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
@@ -126,8 +126,8 @@ class Engine:
         """
         join = self.join
         assert isinstance(join, Asynchronous)
-        coming = self._preprocess(batches)
-        self._count(coming)
+        coming = self.preprocess(batches)
+        self.count(coming)
         if not self.collector.is_on:
             join.submit(coming.prepared, coming.interleaved, self.clock)
             return
@@ -147,8 +147,8 @@ class Engine:
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""
         self.settle()
-        coming = self._preprocess(batches)
-        self._count(coming)
+        coming = self.preprocess(batches)
+        self.count(coming)
         self.collector.add(coming.prepared)
 
     def flush(self) -> list[Delivery]:
@@ -183,7 +183,7 @@ class Engine:
             self.collector.clear()
             self._expire()
 
-    def _preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
+    def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
         """Compute the keys of what comes, and number it; changes nothing."""
         begin = perf_counter()
         orders: Orders = {}
@@ -207,7 +207,7 @@ class Engine:
         self.join.store(prepared)
         self.counters.matches += matches
 
-    def _count(self, coming: Coming) -> None:
+    def count(self, coming: Coming) -> None:
         """Count what has come."""
         for side, rows in coming.prepared.items():
             self.counters.rows[side] += coming.counts[side]

@@ -24,24 +24,19 @@ from streamjoin.keys.sorting import sort_with_rows
 
 
 @kernel
-def order_by(places: RowIds, low: Int, high: Int) -> tuple[RowIds, RowIds]:
-    """Counting sort: return the rows in the order of their places, and these places."""
-    slots = np.zeros(high - low + 1, np.int32)
-    for place in places:
-        slots[place - low] += 1
-    rows, ordered = np.empty(places.size, np.int32), np.empty(places.size, np.int32)
-    slot = 0
-    for place in range(high - low + 1):
-        count = slots[place]
-        slots[place] = slot
-        for _ in range(count):
-            ordered[slot] = low + place
-            slot += 1
+def order_by(places: RowIds, low: Int, high: Int) -> RowIds:
+    """Counting sort: return the rows in the order of their places."""
+    slots = np.zeros(high - low + 2, np.int32)
     for i in range(places.size):
-        place = places[i] - low
-        rows[slots[place]] = i
-        slots[place] += 1
-    return rows, ordered
+        slots[places[i] - low + 1] += 1
+    for place in range(high - low + 1):
+        slots[place + 1] += slots[place]
+    rows = np.empty(places.size, np.int32)
+    for i in range(places.size):
+        slot = slots[places[i] - low]
+        slots[places[i] - low] = slot + 1
+        rows[slot] = i
+    return rows
 
 
 def fetch_stored(found: Found, ordering: Ordering) -> Iterator[pa.RecordBatch]:
@@ -58,11 +53,10 @@ def arrange(halves: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBa
     batch = halves[0] if len(halves) == 1 else pa.concat_batches(halves)
     places = places_of(batch, ordering)
     if ordering.precision is None:
-        rows, ordered = order_by(places, int(places.min()), int(places.max()))
-        stored = take_rows(batch.select(range(batch.num_columns - 1)), rows)
-        return stored.append_column(batch.schema.names[-1], pa.array(ordered))
-    groups = batch.column(batch.num_columns - 1).to_numpy()
-    _, rows = sort_with_rows(combine(places, groups))
+        rows = order_by(places, int(places.min()), int(places.max()))
+    else:
+        groups = batch.column(batch.num_columns - 1).to_numpy()
+        _, rows = sort_with_rows(combine(places, groups))
     return take_rows(batch, rows)
 
 

@@ -73,7 +73,7 @@ class Core:
             last = Part(work.step, work.step.last)
             try:
                 if not work.step.is_last:
-                    self._take_turns(work.step, work.living)
+                    self.take_turns(work.step, work.living)
                 for part in self._search(work.step) if self.is_alive else ():
                     if part.upto == work.step.last:
                         last = part
@@ -100,7 +100,7 @@ class Core:
             self._die(error)
         self.busy += perf_counter() - begun
 
-    def _take_turns(self, step: Step, living: tuple[int, ...]) -> None:
+    def take_turns(self, step: Step, living: tuple[int, ...]) -> None:
         """Mark the rows that are stored here, if they are stored."""
         self._searched, self._next_turns = {}, dict(self.turns)
         for ahead, side in enumerate(SIDES):
@@ -119,10 +119,12 @@ class Core:
         return np.array(living or (0,))[(turns + ahead * (count // 2)) % count] == self.number
 
     def _seal(self, living: tuple[int, ...]) -> None:
-        """Close the newest subwindow when the turn is over: it will not grow for a while."""
+        """Close the newest subwindow when it is full and the turn is over: it will not grow."""
         for ahead, side in enumerate(SIDES):
             chain, turn = self.manager.chains[side], np.array([self.turns[side].number])
-            if chain.subwindows and not self._is_mine(turn, ahead, living)[0]:
+            coming = len(self._searched.get(side, ()))
+            is_full = bool(chain.subwindows) and chain.is_full(coming)
+            if is_full and not self._is_mine(turn, ahead, living)[0]:
                 chain.subwindows[-1].seal()
 
     def _search(self, step: Step) -> Iterator[Part]:

@@ -72,6 +72,7 @@ class SplitExecutor:
         ]
         self.living = tuple(range(len(self.cores)))
         self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self._starting = Lock()
         self._sending = Lock()  # all cores get everything in the same order
         self._steps = 0
         self._arrived = 0
@@ -82,21 +83,25 @@ class SplitExecutor:
         self._gatherer: Gatherer | None = None
 
     def _start(self) -> tuple[distribution.Distributor, Gatherer]:
-        """Put the trees together and start the threads, unless they run already."""
-        if self._distributor is not None and self._gatherer is not None:
+        """Start the threads, unless they run already; source and consumer may both be the first."""
+        with self._starting:
+            if self._distributor is None or self._gatherer is None:
+                self._distributor, self._gatherer = self._build()
             return self._distributor, self._gatherer
+
+    def _build(self) -> tuple[distribution.Distributor, Gatherer]:
+        """Put the trees together and start their threads."""
         inboxes = [Channel[Work](self.depth) for _ in self.cores]
         outboxes = [Channel[Part](self.depth) for _ in self.cores]
         root, downward, relays = distribution.grow(inboxes, self.fanout, self.depth)
         upward: list[Channel[Part]] = []
         if self.ordering is None:
             outboxes = [Channel[Part](self.depth * len(self.cores))] * len(self.cores)
-            self._gatherer = Mixer(outboxes[0], len(self.cores))
+            gatherer: Gatherer = Mixer(outboxes[0], len(self.cores))
         else:
             tree = gathering.grow(outboxes, self.ordering, self.schema, self.fanout, self.depth)
-            self._gatherer, upward, mergers = tree
+            gatherer, upward, mergers = tree
             relays += mergers
-        self._distributor = root
         for core, inbox, outbox in zip(self.cores, inboxes, outboxes, strict=True):
             name = f"streamjoin core {core.number}"
             Thread(target=core.run, args=(inbox, outbox), name=name, daemon=True).start()
@@ -104,7 +109,7 @@ class SplitExecutor:
             Thread(target=relay, name="streamjoin tree", daemon=True).start()
         channels: list[Channel[Any]] = [*inboxes, *outboxes, *downward, *upward]
         self._close = finalize(self, close, channels)
-        return root, self._gatherer
+        return root, gatherer
 
     def close(self) -> None:
         """End the threads; there is no way back."""
@@ -219,16 +224,16 @@ class SplitExecutor:
     ) -> Step:
         """Send a step to all cores; with a clock, they store its rows too."""
         distributor, _ = self._start()
-        self._sort(batches)
+        self.sort(batches)
         with self._sending:
-            step = self._next_step(batches, interleaved, deliver, is_last)
+            step = self.next_step(batches, interleaved, deliver, is_last)
             if clock is not None:
                 self._arrived = step.last
             self._sent[step.number] = perf_counter()
             distributor.send(Work(self.living, step, stores=clock is not None, clock=clock))
         return step
 
-    def _next_step(
+    def next_step(
         self, batches: Batches, interleaved: bool, deliver: Deliver | None, is_last: bool
     ) -> Step:
         """Number a step, and tell which arrivals it has."""
@@ -246,7 +251,7 @@ class SplitExecutor:
         last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=first)
         return first, last
 
-    def _sort(self, batches: Batches) -> None:
+    def sort(self, batches: Batches) -> None:
         """Sort what comes once for all cores, by what they sort by now."""
         chains = self.cores[0].manager.chains
         if len(self.cores) > 1:
