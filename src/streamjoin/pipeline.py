@@ -14,8 +14,9 @@ import pyarrow as pa
 from streamjoin.errors import CoreError, StreamJoinError
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
-from streamjoin.split.executor import SplitExecutor, raise_error
+from streamjoin.split.executor import SplitExecutor
 from streamjoin.split.gathering import Gathered
+from streamjoin.split.losses import raise_error
 
 
 class Pipeline:

@@ -52,8 +52,9 @@ from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.split.channel import Channel, ClosedError
-from streamjoin.split.executor import DEPTH, TIMINGS, Timing, close, raise_error, total
+from streamjoin.split.executor import DEPTH, TIMINGS, Timing, close, total
 from streamjoin.split.gathering import Gathered, Mixer
+from streamjoin.split.losses import raise_error
 from streamjoin.split.messages import Part, Problem, Span, Step
 from streamjoin.split.turns import Turn, share_out
 

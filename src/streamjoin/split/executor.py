@@ -34,6 +34,7 @@ from streamjoin.split import distribution, gathering
 from streamjoin.split.channel import Channel
 from streamjoin.split.core import Core
 from streamjoin.split.gathering import Gathered, Gatherer, Mixer
+from streamjoin.split.losses import describe, raise_error
 from streamjoin.split.messages import Part, Problem, Span, Step, Work
 from streamjoin.split.turns import Turn
 
@@ -284,30 +285,6 @@ def total(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
     """Add numbers up by name."""
     names = sorted({name for each in every for name in each})
     return {name: sum((each.get(name, 0) for each in every), start=0) for name in names}
-
-
-def raise_error(problems: Sequence[Problem]) -> None:
-    """Raise what is wrong with the data, if any core says so."""
-    for each in problems:
-        if each.lost is None:
-            raise each.error
-
-
-def describe(losses: list[Problem], left: int, of: int) -> CoreError:
-    """Say which cores have died, why, and what is lost."""
-    what = "; ".join(
-        f"core {each.core} of {of} died and took its part of the window along, "
-        f"{each.lost:,} row{'' if each.lost == 1 else 's'}: "
-        f"{type(each.error).__name__}: {each.error}"
-        for each in losses
-    )
-    way_out = (
-        f"the join goes on with {left} of them; what they found is in this error's `results`, and "
-        "`restore` of a snapshot brings the lost rows back"
-        if left
-        else "no core is left; restore a snapshot, or make a new join"
-    )
-    return CoreError(f"{what}; {way_out}", tuple(each.core for each in losses))
 
 
 def close(channels: list[Channel[Any]]) -> None:
