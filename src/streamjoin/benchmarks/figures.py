@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 Scale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
+OTHERWISE = {" (simulated)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
 
 
@@ -35,6 +36,18 @@ class Figure:
         }
 
 
+def style_of(label: str) -> tuple[str, str]:
+    """Return whose line it is, and how it is drawn: what was not measured as asked is broken.
+
+    >>> style_of("SplitJoin (simulated)")
+    ('SplitJoin', '--')
+    """
+    for ending, style in OTHERWISE.items():
+        if label.endswith(ending):
+            return label.removesuffix(ending), style
+    return label, "-"
+
+
 def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
     """Draw each figure as PNG and as SVG; return the files."""
     import matplotlib as mpl
@@ -47,18 +60,21 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
     style: Any = {"svg.hashsalt": "streamjoin", "font.size": 10, "axes.spines.top": False}
     with plt.rc_context({**style, "axes.spines.right": False}):
         for figure in figures:
-            canvas, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-            for number, (label, line) in enumerate(figure.lines.items()):
+            canvas, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+            subjects: dict[str, int] = {}  # lines of one subject share a colour
+            for label, line in figure.lines.items():
+                subject, style = style_of(label)
+                number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]
-                axes.plot(xs, ys, marker=mark, color=colour, label=label, linewidth=1.6)
+                axes.plot(xs, ys, style, marker=mark, color=colour, label=label, linewidth=1.6)
             axes.set_xscale(figure.scales[0], **({"base": 2} if figure.scales[0] == "log" else {}))
             axes.set_yscale(figure.scales[1])
             if figure.scales[1] == "linear":
                 axes.set_ylim(bottom=0)
             axes.set(title=figure.title, xlabel=figure.across, ylabel=figure.up)
             axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
-            axes.legend(frameon=False, fontsize=8)
+            canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
             for ending in ("png", "svg"):
                 path = folder / f"{figure.name}.{ending}"
                 canvas.savefig(path, dpi=130, metadata={"Date": None} if ending == "svg" else None)

@@ -117,9 +117,12 @@ def alternate(
                 rate = bed.rate(seconds if number else seconds / 2)
             if number:
                 rates[name].append(rate / 1e6)
-    about = f"{load}, batches of {load.batch:,}"
     series = {
-        name: Series(f"{about}: {name}", tuple(values), "M rows/s")
+        name: Series(
+            f"{load}, batches of {load.batch:,}, ordered {forms[name][1]}: {name}",
+            tuple(values),
+            "M rows/s",
+        )
         for name, values in rates.items()
     }
     found, rows = (sum(getattr(bed, each) for bed in beds.values()) for each in ("found", "rows"))

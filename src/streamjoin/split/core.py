@@ -27,6 +27,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.matches import Matches
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.executor import Deliver
+from streamjoin.joins.gather import Delivery
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordering
 from streamjoin.joins.plan import SIDES
@@ -40,6 +41,7 @@ from streamjoin.split.messages import Part, Problem, Span, Step, Work
 from streamjoin.split.turns import Turn, share_out
 
 BLOCK = 1 << 20  # candidates whose joined rows are put in order at once
+MANY = 1 << 18  # matches without order that are sent on
 
 
 class Core:
@@ -131,9 +133,7 @@ class Core:
         if step.is_last:
             return
         if self.ordering is None or step.deliver is not None:
-            deliver = with_sides(step.deliver or self.manager.deliver)
-            for side, found in self.manager.search(self._searched, step.interleaved, deliver):
-                yield Part(step, step.first, {side: [found]})
+            yield from self._search_unordered(step, step.deliver or self.manager.deliver)
             return
         found = self.manager.search(
             self._searched, step.interleaved, deliver=lambda each: iter([each])
@@ -147,6 +147,19 @@ class Core:
                     each = between(each, cuts[number - 1] if number else step.first, upto)
                 joined[each.batch.side] += fetch_stored(each, self.ordering)
             yield Part(step, upto, joined)
+
+    def _search_unordered(self, step: Step, deliver: Deliver) -> Iterator[Part]:
+        """Send matches as they are found, many at a time: each part wakes who waits for it."""
+        held: dict[Side, list[Any]] = {side: [] for side in SIDES}
+        matches = 0
+        deliver = with_sides(deliver)
+        for side, found in self.manager.search(self._searched, step.interleaved, deliver):
+            held[side].append(found)
+            matches += found.matches if isinstance(found, Delivery) else 0
+            if matches >= MANY:
+                yield Part(step, step.first, held)
+                held, matches = {side: [] for side in SIDES}, 0
+        yield Part(step, step.last, held)
 
     def _die(self, error: Exception) -> None:
         lost = sum(len(chain) for chain in self.manager.chains.values())
