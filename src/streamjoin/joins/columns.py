@@ -6,8 +6,6 @@ import pyarrow as pa
 from streamjoin.batches import owned, take_rows
 from streamjoin.kernels import Keys, RowIds, kernel
 
-MANY_PIECES = 4
-
 
 @kernel
 def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, RowIds]:
@@ -118,8 +116,8 @@ class Rows:
     Copies, because Arrow data made from NumPy or pandas share the caller's memory, which may
     change, and because a slice would keep the whole table it was cut from.
 
-    Pieces are put together when there are many, the smaller ones first, so that a row is copied
-    O(log n) times.
+    Pieces are put together so that each is at least twice as large as the next: there are O(log n)
+    of them, and a row is copied O(log n) times.
     """
 
     def __init__(self, copies: bool = True) -> None:
@@ -131,12 +129,11 @@ class Rows:
         """Add a batch."""
         self.pieces.append(owned(batch) if self.copies else batch)
         self.size += batch.num_rows
-        if len(self.pieces) > MANY_PIECES:
-            count, size = 1, self.pieces[-1].num_rows
-            while count < len(self.pieces) and self.pieces[-count - 1].num_rows <= size:
-                count += 1
-                size += self.pieces[-count].num_rows
-            self._combine(max(count, 2))
+        count, size = 1, batch.num_rows
+        while count < len(self.pieces) and self.pieces[-count - 1].num_rows < 2 * size:
+            count += 1
+            size += self.pieces[-count].num_rows
+        self._combine(count)
 
     def seal(self) -> None:
         """Put all pieces together: no more are coming."""
