@@ -43,7 +43,7 @@ every_join = pytest.mark.parametrize(
     ("algorithm", "threads"),
     [("bi_sort", 1), ("bi_sort", 2), ("rap_table", 1), ("wib_tree", 2), ("b_tree", 1), ("scan", 2)],
 )
-random = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
 
 
 # Time windows.

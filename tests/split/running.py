@@ -16,7 +16,7 @@ from streamjoin.split import core
 from streamjoin.split.core import Core
 from streamjoin.split.executor import SplitExecutor
 
-random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 cores = st.integers(1, 5)
 orders = st.sampled_from(["none", "outer", "inner", 1, 2, 3])
 algorithms = st.sampled_from(["auto", "bi_sort", "rap_table", "wib_tree", "b_tree", "scan"])
