@@ -95,12 +95,13 @@ def compile_all() -> None:
     for algorithm in ("scan", "bi_sort"):
         for timed in (False, True):
             load = Load(algorithm, 1 << 12, 1 << 10, timed=timed)
-            for cores, ordered, form in (
+            forms: list[tuple[int, Ordered, Form]] = [
                 (1, "none", "plain"),
                 (2, "outer", "split"),
                 (2, 1, "split"),
-            ):
-                bed = Bed(load, cores, ordered, form)  # type: ignore[arg-type]
+            ]
+            for form in forms:
+                bed = Bed(load, *form)
                 bed.rate(0.02)
                 bed.close()
 

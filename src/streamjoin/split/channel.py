@@ -51,6 +51,3 @@ class Channel(Generic[T]):
             self._closed = True
             self._items.clear()
             self._changed.notify_all()
-
-    def __len__(self) -> int:
-        return len(self._items)

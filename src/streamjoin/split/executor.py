@@ -28,7 +28,6 @@ from streamjoin.joins.chain import Chain
 from streamjoin.joins.executor import Batches, Clock, Deliver
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordering
-from streamjoin.joins.sizes import Sizes
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.split import distribution, gathering
 from streamjoin.split.channel import Channel
@@ -62,12 +61,11 @@ class SplitExecutor:
         managers: Sequence[Manager],
         ordering: Ordering | None,
         schema: pa.Schema,
-        turns: dict[Side, Sizes] | None = None,
         fanout: int = FANOUT,
         depth: int = DEPTH,
     ) -> None:
         self.ordering, self.schema, self.fanout, self.depth = ordering, schema, fanout, depth
-        sizes = turns or {side: chain.sizes for side, chain in managers[0].chains.items()}
+        sizes = {side: chain.sizes for side, chain in managers[0].chains.items()}
         self.cores = [
             Core(number, manager, sizes, ordering) for number, manager in enumerate(managers)
         ]
