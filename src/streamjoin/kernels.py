@@ -35,3 +35,11 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """Compile ``function`` at its first call, without the GIL, and cache it on disk."""
     compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy")(function)
     return compiled
+
+
+def inlined(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a part of kernels into each of them: a call would pass every array number by number."""
+    compiled: Callable[P, T] = njit(
+        nogil=True, cache=True, error_model="numpy", forceinline=True
+    )(function)
+    return compiled

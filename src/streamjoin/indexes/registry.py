@@ -2,17 +2,29 @@
 
 from streamjoin.indexes.b_tree import BTree
 from streamjoin.indexes.bi_sort import BISort
+from streamjoin.indexes.chained_index import BChain, IBChain
+from streamjoin.indexes.im_tree import IMTree
+from streamjoin.indexes.pim_tree import PIMTree
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.rap_table import RaPTable
 from streamjoin.indexes.scan import Scan
 from streamjoin.indexes.wib_tree import WiBTree
+from streamjoin.indexes.window_index import WindowIndex
 
+# Of a whole window: they forget their oldest tuples one by one.
+WINDOW_INDEXES: dict[str, type[WindowIndex]] = {
+    "b_tree": BTree,
+    "b_chain": BChain,
+    "ib_chain": IBChain,
+    "im_tree": IMTree,
+    "pim_tree": PIMTree,
+}
 INDEXES: dict[str, type[Index]] = {
     "bi_sort": BISort,
     "rap_table": RaPTable,
     "wib_tree": WiBTree,
-    "b_tree": BTree,
     "scan": Scan,
+    **WINDOW_INDEXES,
 }
 
 

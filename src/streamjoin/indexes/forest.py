@@ -1,0 +1,451 @@
+"""A forest: B+-trees that share their blocks, for tuples that come and go one by one.
+
+A block is a leaf or an inner node; both look alike, and lie in whole cache lines, all of a block in
+one place. Tree t has its root in block t, for ever; other blocks come from a common supply. One
+tree is a plain B+-tree, many are the subindexes of a PIM-Tree (drawn with 4 places a block)::
+
+    block 0   height 1   keys [ 20 50  -  - ]   cells [ 5 2 7 . ]     the root of tree 0
+    block 1   height 0   keys [ 77 80  -  - ]   cells [ 3 9 . . ]     the root of tree 1, a leaf
+    block 2   height 0   keys [ 31 44 50 50 ]   cells [ 8 1 0 4 ]     next: block 7
+    block 5   height 0   keys [  1  7 20  - ]   cells [ 6 2 5 . ]     next: block 2
+    block 7   height 0   keys [ 50 61  -  - ]   cells [ 7 10 . . ]    '-' is MAX_KEY: not used
+
+In a leaf, cells are rows. In an inner node, they are children, and keys separate them: child i holds
+keys from ``keys[i - 1]`` to ``keys[i]``, both included. Equal keys may lie in several leaves, in the
+order of their arrival: an insert goes to the last place that is right, a search to the first.
+
+Both ways down prepare what may follow: an insert divides full children before it enters them, a
+removal puts sparse ones together with a neighbour, so nobody ever has to go back up.
+
+Rows are int32 numbers that wrap around after 2^32. A row counts as there if it lies at most
+``last`` behind ``base``, both modulo 2^32, and is reported as its distance from ``base``.
+
+Invariants, asserted by ``check_tree``:
+    1. Keys ascend within a leaf and from leaf to leaf; each lies between the separators around it.
+    2. The leaves under the root, from left to right, are the linked ones.
+    3. Unused keys are ``MAX_KEY``, so that all of a block can be compared without a test.
+Costs for n tuples in a tree: ``insert`` and ``remove`` O(log n + `WIDTH`); ``collect`` O(log n +
+matches).
+
+Source: the classic structure, as Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+Multicore CPU" (arXiv:1903.00452), use it in section 2.2.1 and for T_I in 3.2 and 3.3.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamjoin import atomics
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, RowIds, inlined, kernel
+
+NONE = -1
+NO_ROOM = -1
+WIDTH = 62  # tuples of a leaf, children of a node: with their header, twelve cache lines
+BLOCK = -(-(3 * WIDTH + 3) // (2 * atomics.LINE)) * atomics.LINE  # int64 numbers of a block
+CELLS = 2 * WIDTH  # where the cells of a block begin, counted in int32
+SIZE, NEXT, HEIGHT = 3 * WIDTH, 3 * WIDTH + 1, 3 * WIDTH + 2  # the header, behind the cells
+USED, FREE = 0, atomics.LINE  # places in ``supply``
+WRAP = 0xFFFFFFFF
+ALL = 0x7FFFFFFF  # ``last`` that lets every row be there
+
+
+class Forest(NamedTuple):
+    """The arrays of all trees, as kernels take them; the first two are one memory."""
+
+    keys: NDArray[np.int64]  # BLOCK numbers a block
+    cells: NDArray[np.int32]  # twice as many
+    supply: NDArray[np.int64]  # blocks used so far, and the first that was given back
+
+
+def make_forest(trees: int, tuples: int) -> Forest:
+    """Allocate a forest with room for so many tuples, whatever their keys, if none is removed."""
+    forest = reserve(blocks_for(trees, tuples))
+    clear(forest, trees)
+    return forest
+
+
+def blocks_for(trees: int, tuples: int) -> int:
+    """Return how many blocks hold so many tuples in so many trees, whatever their keys.
+
+    A block is divided when it is full, so all but the first and the last of a level are half full
+    or more.
+    """
+    leaves = 2 * trees + 2 * (tuples // WIDTH + 1)
+    return leaves + trees + 4 * (leaves // WIDTH + 8)
+
+
+def reserve(blocks: int) -> Forest:
+    """Allocate so many blocks."""
+    words = aligned(blocks * BLOCK)
+    return Forest(words, words.view(np.int32), np.zeros(2 * atomics.LINE, np.int64))
+
+
+def aligned(words: int) -> NDArray[np.int64]:
+    """Allocate int64 numbers at the beginning of a cache line."""
+    spare = np.empty(words + atomics.LINE, np.int64)
+    offset = (-spare.ctypes.data // 8) % atomics.LINE
+    return spare[offset : offset + words]
+
+
+def grow_forest(forest: Forest) -> Forest:
+    """Return the same trees with twice the room."""
+    grown = reserve(2 * forest.keys.size // BLOCK)
+    grown.keys[: forest.keys.size] = forest.keys
+    grown.supply[:] = forest.supply
+    return grown
+
+
+@inlined
+def cell_of(block: Int, place: Int) -> Int:
+    """Return where a block has one of its cells, or of its header's."""
+    return np.uint64(2 * block * BLOCK + place)
+
+
+@inlined
+def size_of(forest: Forest, block: Int) -> Int:
+    """Return how many tuples or children a block has."""
+    return np.int64(forest.cells[cell_of(block, SIZE)])
+
+
+@inlined
+def height_of(forest: Forest, block: Int) -> Int:
+    """Return how many levels are below a block."""
+    return np.int64(forest.cells[cell_of(block, HEIGHT)])
+
+
+@inlined
+def next_of(forest: Forest, block: Int) -> Int:
+    """Return the block behind this one on its level, or NONE."""
+    return np.int64(forest.cells[cell_of(block, NEXT)])
+
+
+@inlined
+def child_of(forest: Forest, block: Int, place: Int) -> Int:
+    """Return a child of an inner node."""
+    return np.int64(forest.cells[cell_of(block, CELLS + place)])
+
+
+@inlined
+def count_below(forest: Forest, block: Int, key: Int) -> Int:
+    """Count the keys of a block that are below a key: the first child that may hold it."""
+    below = np.int64(0)
+    for i in range(WIDTH):
+        below += np.int64(forest.keys[np.uint64(block * BLOCK + i)] < key)
+    return below
+
+
+@inlined
+def count_upto(forest: Forest, block: Int, key: Int) -> Int:
+    """Count the keys of a block that are not above a key, unused ones too if it is the greatest."""
+    upto = np.int64(0)
+    for i in range(WIDTH):
+        upto += np.int64(forest.keys[np.uint64(block * BLOCK + i)] <= key)
+    return upto
+
+
+@inlined
+def move(forest: Forest, source: Int, first: Int, last: Int, target: Int, at: Int) -> None:
+    """Copy keys and cells from ``first`` to ``last`` to another block."""
+    for i in range(last - first):
+        forest.keys[target * BLOCK + at + i] = forest.keys[source * BLOCK + first + i]
+        forest.cells[cell_of(target, CELLS + at + i)] = forest.cells[
+            cell_of(source, CELLS + first + i)
+        ]
+
+
+@inlined
+def open_gap(forest: Forest, block: Int, first: Int, last: Int) -> None:
+    """Move keys and cells from ``first`` to ``last`` one place on."""
+    keys, cells = block * BLOCK, 2 * block * BLOCK + CELLS
+    for i in range(last, first, -1):
+        forest.keys[np.uint64(keys + i)] = forest.keys[np.uint64(keys + i - 1)]
+        forest.cells[np.uint64(cells + i)] = forest.cells[np.uint64(cells + i - 1)]
+
+
+@inlined
+def pad(forest: Forest, block: Int, first: Int) -> None:
+    """Mark the keys of a block from ``first`` on as unused."""
+    forest.keys[block * BLOCK + first : block * BLOCK + WIDTH] = MAX_KEY
+
+
+@inlined
+def set_header(forest: Forest, block: Int, size: Int, after: Int, height: Int) -> None:
+    """Write the header of a block."""
+    forest.cells[cell_of(block, SIZE)] = size
+    forest.cells[cell_of(block, NEXT)] = after
+    forest.cells[cell_of(block, HEIGHT)] = height
+
+
+@kernel
+def clear(forest: Forest, trees: int) -> None:
+    """Begin again with so many empty trees."""
+    for tree in range(trees):
+        pad(forest, tree, 0)
+        set_header(forest, tree, 0, NONE, 0)
+    forest.supply[USED] = trees
+    forest.supply[FREE] = NONE
+
+
+@kernel
+def has_room(forest: Forest) -> bool:
+    """Whether the supply has all blocks that one more insert may need: one a level, and a root."""
+    return (forest.supply[USED] + 16) * BLOCK <= forest.keys.size
+
+
+@kernel
+def take_block(forest: Forest) -> Int:
+    """Return a block that nobody uses. What was given back is for forests of one thread."""
+    block = forest.supply[FREE]
+    if block == NONE:
+        return atomics.add(forest.supply, USED, 1)
+    forest.supply[FREE] = next_of(forest, block)
+    return block
+
+
+@kernel
+def give_back(forest: Forest, block: Int) -> None:
+    """Put a block back into the supply."""
+    forest.cells[cell_of(block, NEXT)] = forest.supply[FREE]
+    forest.supply[FREE] = block
+
+
+@kernel
+def divide(forest: Forest, node: Int, place: Int, key: Int) -> None:
+    """Divide a full child of a node that is not full itself.
+
+    If keys rise, the last leaf stays full, and the new one gets what is to come.
+    """
+    child, new = child_of(forest, node, place), take_block(forest)
+    height, after = height_of(forest, child), next_of(forest, child)
+    rises = height == 0 and after == NONE and forest.keys[child * BLOCK + WIDTH - 1] <= key
+    cut = WIDTH - 1 if rises else WIDTH // 2
+    separator = forest.keys[child * BLOCK + cut - 1]
+    pad(forest, new, 0)
+    move(forest, child, cut, WIDTH, new, 0)
+    set_header(forest, new, WIDTH - cut, after, height)
+    pad(forest, child, cut - np.int64(height > 0))
+    set_header(forest, child, cut, new, height)
+    size = size_of(forest, node)
+    for i in range(size, place + 1, -1):
+        forest.cells[cell_of(node, CELLS + i)] = forest.cells[cell_of(node, CELLS + i - 1)]
+    for i in range(size - 1, place, -1):
+        forest.keys[node * BLOCK + i] = forest.keys[node * BLOCK + i - 1]
+    forest.cells[cell_of(node, CELLS + place + 1)] = new
+    forest.keys[node * BLOCK + place] = separator
+    forest.cells[cell_of(node, SIZE)] = size + 1
+
+
+@kernel
+def raise_root(forest: Forest, tree: Int, key: Int) -> None:
+    """Move a full root into another block, and divide it there."""
+    child, height = take_block(forest), height_of(forest, tree)
+    move(forest, tree, 0, WIDTH, child, 0)
+    set_header(forest, child, WIDTH, NONE, height)
+    pad(forest, tree, 0)
+    set_header(forest, tree, 1, NONE, height + 1)
+    forest.cells[cell_of(tree, CELLS)] = child
+    divide(forest, tree, 0, key)
+
+
+@inlined
+def insert(forest: Forest, tree: Int, key: Int, row: Int) -> None:
+    """Add a tuple behind those with equal keys; `has_room` must say so."""
+    if size_of(forest, tree) == WIDTH:
+        raise_root(forest, tree, key)
+    block = tree
+    for _ in range(height_of(forest, tree)):
+        place = min(count_upto(forest, block, key), size_of(forest, block) - 1)
+        if size_of(forest, child_of(forest, block, place)) == WIDTH:
+            divide(forest, block, place, key)
+            place += np.int64(forest.keys[block * BLOCK + place] <= key)
+        block = child_of(forest, block, place)
+    size, place = size_of(forest, block), count_upto(forest, block, key)
+    open_gap(forest, block, min(place, size), size)
+    forest.keys[np.uint64(block * BLOCK + min(place, size))] = key
+    forest.cells[cell_of(block, CELLS + min(place, size))] = row
+    forest.cells[cell_of(block, SIZE)] = size + 1
+
+
+@inlined
+def collect(
+    forest: Forest,
+    tree: Int,
+    lower: Int,
+    upper: Int,
+    base: Int,
+    last: Int,
+    found: RowIds,
+    count: Int,
+) -> Int:
+    """Write down the rows of keys in [lower, upper] behind ``count`` others; return how many now.
+
+    Returns `NO_ROOM` if they do not fit.
+    """
+    leaf = tree
+    for _ in range(height_of(forest, tree)):
+        leaf = child_of(forest, leaf, count_below(forest, leaf, lower))
+    at = count_below(forest, leaf, lower)
+    while True:
+        size = size_of(forest, leaf)
+        end = min(count_upto(forest, leaf, upper), size)
+        if count + end - at > found.size:
+            return NO_ROOM
+        for i in range(at, end):
+            distance = (child_of(forest, leaf, i) - base) & WRAP
+            found[count] = distance
+            count += np.int64(distance <= last)
+        leaf, at = next_of(forest, leaf), np.int64(0)
+        if end < size or leaf == NONE:
+            return count
+
+
+@kernel
+def join_children(forest: Forest, node: Int, place: Int) -> None:
+    """Put a child and the one behind it together; leaves share their tuples if that is too much."""
+    left, right = child_of(forest, node, place), child_of(forest, node, place + 1)
+    before, behind = size_of(forest, left), size_of(forest, right)
+    total, height = before + behind, height_of(forest, left)
+    if height == 0 and total > WIDTH - WIDTH // 4:
+        share_tuples(forest, left, right)
+        forest.keys[node * BLOCK + place] = forest.keys[left * BLOCK + total // 2 - 1]
+        return
+    if total > WIDTH:
+        return
+    if height > 0:
+        forest.keys[left * BLOCK + before - 1] = forest.keys[node * BLOCK + place]
+    move(forest, right, 0, behind, left, before)
+    set_header(forest, left, total, next_of(forest, right), height)
+    give_back(forest, right)
+    size = size_of(forest, node)
+    for i in range(place + 1, size - 1):
+        forest.cells[cell_of(node, CELLS + i)] = forest.cells[cell_of(node, CELLS + i + 1)]
+    for i in range(place, size - 2):
+        forest.keys[node * BLOCK + i] = forest.keys[node * BLOCK + i + 1]
+    pad(forest, node, size - 2)
+    forest.cells[cell_of(node, SIZE)] = size - 1
+
+
+@kernel
+def share_tuples(forest: Forest, left: Int, right: Int) -> None:
+    """Let two neighbouring leaves have half of their tuples each."""
+    before, behind = size_of(forest, left), size_of(forest, right)
+    cut = (before + behind) // 2
+    if before < cut:
+        moved = cut - before
+        move(forest, right, 0, moved, left, before)
+        move(forest, right, moved, behind, right, 0)
+        pad(forest, right, behind - moved)
+    else:
+        moved = before - cut
+        for i in range(behind - 1, -1, -1):
+            move(forest, right, i, i + 1, right, i + moved)
+        move(forest, left, cut, before, right, 0)
+        pad(forest, left, cut)
+    forest.cells[cell_of(left, SIZE)] = cut
+    forest.cells[cell_of(right, SIZE)] = before + behind - cut
+
+
+@kernel
+def lower_root(forest: Forest, tree: Int) -> None:
+    """Move an only child into its root's block."""
+    child = child_of(forest, tree, 0)
+    move(forest, child, 0, WIDTH, tree, 0)
+    set_header(forest, tree, size_of(forest, child), NONE, height_of(forest, child))
+    give_back(forest, child)
+
+
+@inlined
+def remove(forest: Forest, tree: Int, key: Int, row: Int) -> bool:
+    """Take a tuple out; return whether it was there."""
+    block = tree
+    while height_of(forest, block) > 0:
+        place, size = count_below(forest, block, key), size_of(forest, block)
+        if 4 * size_of(forest, child_of(forest, block, place)) <= WIDTH and size > 1:
+            join_children(forest, block, min(place, size - 2))
+            if block == tree and size_of(forest, tree) == 1:
+                lower_root(forest, tree)
+                continue
+            place = count_below(forest, block, key)
+        block = child_of(forest, block, place)
+    while block != NONE:
+        at, size = count_below(forest, block, key), size_of(forest, block)
+        while at < size and forest.keys[block * BLOCK + at] == key:
+            if child_of(forest, block, at) == row:
+                move(forest, block, at + 1, size, block, at)
+                pad(forest, block, size - 1)
+                forest.cells[cell_of(block, SIZE)] = size - 1
+                return True
+            at += 1
+        if at < size:
+            return False
+        block = next_of(forest, block)
+    return False
+
+
+@kernel
+def first_leaf(forest: Forest, tree: Int) -> Int:
+    """Return the leaf that a tree begins with."""
+    block = np.int64(tree)
+    while height_of(forest, block) > 0:
+        block = child_of(forest, block, 0)
+    return block
+
+
+@kernel
+def copy_out(forest: Forest, trees: int, base: int, keys: Keys, rows: RowIds) -> int:
+    """Write all tuples in order, with distances for rows, but for those before ``base``."""
+    count = 0
+    for tree in range(trees):
+        leaf = first_leaf(forest, tree)
+        while leaf != NONE:
+            for i in range(size_of(forest, leaf)):
+                distance = (child_of(forest, leaf, i) - base) & WRAP
+                if distance <= ALL:
+                    keys[count], rows[count] = forest.keys[leaf * BLOCK + i], distance
+                    count += 1
+            leaf = next_of(forest, leaf)
+    return count
+
+
+def used_bytes(forest: Forest) -> int:
+    """Bytes of the blocks that are in use or have been; the others have never been touched."""
+    return int(forest.supply[USED]) * BLOCK * 8
+
+
+def linked(forest: Forest, tree: int) -> Iterator[int]:
+    """Yield the leaves of a tree."""
+    leaf = int(first_leaf(forest, tree))
+    while leaf != NONE:
+        yield leaf
+        leaf = int(next_of(forest, leaf))
+
+
+def check_tree(forest: Forest, tree: int) -> None:
+    """Assert the invariants of one tree."""
+    level = [(tree, MIN_KEY, MAX_KEY)]
+    for height in range(height_of(forest, tree), 0, -1):
+        below = []
+        for node, lower, upper in level:
+            size, keys = int(size_of(forest, node)), keys_of(forest, node)
+            assert height_of(forest, node) == height
+            assert size > 0
+            assert np.all(keys[size - 1 :] == MAX_KEY)
+            bounds = [lower, *keys[: size - 1].tolist(), upper]
+            assert bounds == sorted(bounds)
+            children = [int(child_of(forest, node, place)) for place in range(size)]
+            below += list(zip(children, bounds[:-1], bounds[1:], strict=True))
+        level = below
+    assert [leaf for leaf, _, _ in level] == list(linked(forest, tree))
+    for leaf, lower, upper in level:
+        size, keys = int(size_of(forest, leaf)), keys_of(forest, leaf)
+        assert height_of(forest, leaf) == 0
+        assert np.all(keys[size:] == MAX_KEY)
+        ordered = [lower, *keys[:size].tolist(), upper]
+        assert ordered == sorted(ordered)
+
+
+def keys_of(forest: Forest, block: int) -> Keys:
+    """Return the keys of a block, unused ones too."""
+    return forest.keys[block * BLOCK : block * BLOCK + WIDTH]
