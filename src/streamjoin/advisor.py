@@ -9,7 +9,11 @@ ALGORITHMS = {  # what each is, beside "auto"
     "bi_sort": "sorted arrays with an index and an insertion buffer, PanJoin",
     "rap_table": "a table of key ranges that adapts from subwindow to subwindow, PanJoin",
     "wib_tree": "a B+-tree with wide leaves that are not sorted, PanJoin",
-    "b_tree": "a B+-tree",
+    "b_tree": "a B+-tree over the whole window",
+    "b_chain": "a chain of B+-trees",
+    "ib_chain": "a chain of B+-trees, all but the newest immutable",
+    "im_tree": "an immutable B+-tree and a small one for new rows, merged from time to time",
+    "pim_tree": "an immutable B+-tree with many small ones for new rows, merged from time to time",
     "scan": "compares every pair, a nested loop",
 }
 

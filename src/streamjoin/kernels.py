@@ -39,7 +39,7 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a part of kernels into each of them: a call would pass every array number by number."""
-    compiled: Callable[P, T] = njit(
-        nogil=True, cache=True, error_model="numpy", forceinline=True
-    )(function)
+    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)(
+        function
+    )
     return compiled

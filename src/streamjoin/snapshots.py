@@ -202,14 +202,8 @@ def load_subwindow(
 ) -> Subwindow:
     """Rebuild one subwindow; its key columns come from its rows."""
     kind = INDEXES[saved["structure"]]
-    held = Subwindow.create(
-        chain.plan,
-        Layout(**saved["layout"]),
-        saved["structure"],
-        kind.from_arrow(index_of(files[f"{name}/index"])),
-        numbered=chain.numbered,
-        start=saved["start"],
-    )
+    index = kind.from_arrow(index_of(files[f"{name}/index"]))
+    held = chain.enclose(index, Layout(**saved["layout"]), saved["structure"], saved["start"])
     if f"{name}/side" in files:
         held.side = kind.from_arrow(index_of(files[f"{name}/side"]))
     rows = prepare(chain.plan, side, batch_of(files[f"{name}/rows"]))

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamjoin.indexes.b_tree import BTree
 from streamjoin.indexes.bi_sort import BISort
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.rap_table import RaPTable
@@ -25,7 +24,6 @@ MAKERS = dict(INDEXES) | {
     "rap_table, 3 partitions": lambda capacity=1: RaPTable(capacity, 3, np.array([-1, 1])),
     "rap_table, equal splitters": lambda capacity=1: RaPTable(capacity, 9, np.zeros(8, int)),
     "wib_tree, leaves of 4": lambda capacity=1: WiBTree(capacity, width=4),
-    "b_tree, leaves of 4": lambda capacity=1: BTree(capacity, width=4),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 every_index = pytest.mark.parametrize("kind", INDEXES.values(), ids=INDEXES.keys())

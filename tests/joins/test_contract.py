@@ -41,7 +41,18 @@ def tiny_subwindows(monkeypatch):
 
 every_join = pytest.mark.parametrize(
     ("algorithm", "threads"),
-    [("bi_sort", 1), ("bi_sort", 2), ("rap_table", 1), ("wib_tree", 2), ("b_tree", 1), ("scan", 2)],
+    [
+        ("bi_sort", 1),
+        ("bi_sort", 2),
+        ("rap_table", 1),
+        ("wib_tree", 2),
+        ("b_tree", 1),
+        ("scan", 2),
+        ("b_chain", 1),
+        ("ib_chain", 2),
+        ("im_tree", 1),
+        ("pim_tree", 2),
+    ],
 )
 random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
 

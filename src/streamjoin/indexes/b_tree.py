@@ -57,9 +57,7 @@ def find_batch(
     for probe in range(first, lower.size):
         starts[probe] = ends[probe] = count
         if lower[probe] <= upper[probe]:
-            count = trees.collect(
-                forest, 0, lower[probe], upper[probe], base, ALL, found, count
-            )
+            count = trees.collect(forest, 0, lower[probe], upper[probe], base, ALL, found, count)
             if count == NO_ROOM:
                 return probe, 2 * found.size
             ends[probe] = count

@@ -76,9 +76,7 @@ class Link:
         tree = self.tree
         if isinstance(tree, Forest):
             arguments = tree, base, lower, upper
-            yield from hand_over(
-                lower.size, lambda *place: b_tree.find_batch(*arguments, *place)
-            )
+            yield from hand_over(lower.size, lambda *place: b_tree.find_batch(*arguments, *place))
         else:
             fixed = tree, base, lower, upper
             yield from hand_over(lower.size, lambda *place: find_batch(*fixed, *place))

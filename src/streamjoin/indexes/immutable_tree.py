@@ -59,7 +59,9 @@ class Immutable(NamedTuple):
     keys: NDArray[np.int64]  # WORDS numbers a leaf
     cells: NDArray[np.int32]  # twice as many
     inners: NDArray[np.int64]  # SLOTS numbers a node
-    info: NDArray[np.int64]  # tuples, levels of inner nodes, the first node of each and their number
+    info: NDArray[
+        np.int64
+    ]  # tuples, levels of inner nodes, the first node of each and their number
 
 
 def make_immutable(capacity: int) -> Immutable:

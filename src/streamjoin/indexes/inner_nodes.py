@@ -1,6 +1,6 @@
 """Inner nodes of a B+-tree: separators that lead a key to its leaf.
 
-Shared by the trees here, which differ in their leaves. Child i of a node holds the keys above
+Child i of a node holds the keys above
 ``keys[i - 1]`` and up to ``keys[i]``, the last child those above all of them (where equal keys may
 lie in two leaves, the right one may also hold keys equal to its lower separator)::
 

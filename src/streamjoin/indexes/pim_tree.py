@@ -38,8 +38,8 @@ from streamjoin import atomics
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
 from streamjoin.indexes.forest import NO_ROOM, Forest
-from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, OFFSETS, TUPLES, Immutable
 from streamjoin.indexes.hits import hand_over
+from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, OFFSETS, TUPLES, Immutable
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.window_index import LEAST, WindowIndex
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, inlined, kernel
@@ -142,9 +142,7 @@ def find_batch(
     for probe in range(first, lower.size):
         starts[probe] = ends[probe] = count
         if lower[probe] <= upper[probe]:
-            count = collect(
-                pim, lower[probe], upper[probe], base, trees.ALL, found, count, False
-            )
+            count = collect(pim, lower[probe], upper[probe], base, trees.ALL, found, count, False)
             if count == NO_ROOM:
                 ends[probe] = starts[probe]
                 return probe, 2 * found.size

@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from streamjoin.indexes.hits import hand_over, scan_chain
 from streamjoin.indexes.inner_nodes import (
+    USED,
     Nodes,
     Path,
     add_separator,
@@ -38,12 +39,12 @@ from streamjoin.indexes.inner_nodes import (
     find_leaves,
     grow_nodes,
     leaves,
+    make_nodes,
     make_path,
     restart,
 )
 from streamjoin.indexes.llat import NONE, Entries, append, copy_chains, make_entries, take_entry
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.tree import Tree
 from streamjoin.indexes.wide_leaves import Leaves, count_leaf, insert_batch, link
 from streamjoin.kernels import MAX_KEY, Keys, Positions, RowIds, copy_into, kernel
 
@@ -114,19 +115,48 @@ def load_leaves(
         at += counts[number]
 
 
-class WiBTree(Tree):
+class WiBTree:
     """The index of one subwindow; the module docstring gives its layout and invariants."""
 
-    usual_width = WIDTH
+    def __init__(self, capacity: int = 1, width: int = WIDTH) -> None:
+        self.width, self.size = width, 0
+        count = max(2 * capacity // width, 4)
+        self.nodes = make_nodes(max(count // 16, 8))
+        self._make_leaves(count)
+
+    @classmethod
+    def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
+        """Load ascending keys at once."""
+        index = cls(keys.size)
+        index.insert(keys, row_ids)
+        return index
+
+    def successor(self, capacity: int) -> Self:
+        """Make the tree of the next subwindow: it learns nothing from this one."""
+        return type(self)(capacity, self.width)
+
+    def insert(self, keys: Keys, row_ids: RowIds) -> None:
+        """Add an ascending batch as far as there is room, grow, and go on."""
+        first, path = 0, make_path()
+        while first < keys.size:
+            arrays = self.nodes, path, self.entries, self.leaves
+            first = insert_batch(*arrays, keys, row_ids, first)
+            if first < keys.size:
+                self._grow()
+        self.size += keys.size
+
+    def seal(self) -> None:
+        """Nothing to do: unused leaves were never touched, so they take no memory."""
+
+    def __len__(self) -> int:
+        return self.size
 
     def _make_leaves(self, count: int) -> None:
         self.entries = make_entries(count, self.width, 1)
         self.leaves = Leaves(np.full(count, MAX_KEY), np.full(count, NONE, np.int32))
 
-    def _insert(self, path: Path, keys: Keys, row_ids: RowIds, first: int) -> int:
-        return insert_batch(self.nodes, path, self.entries, self.leaves, keys, row_ids, first)
-
     def _grow(self) -> None:
+        """Double the room for leaves and for nodes. O(n)."""
         old = (*self.entries, *self.leaves)
         self._make_leaves(2 * self.entries.heads.size)
         copy_into(old, (*self.entries, *self.leaves))
@@ -144,8 +174,9 @@ class WiBTree(Tree):
     @property
     def nbytes(self) -> int:
         """Bytes of the entries and nodes in use; the others have never been touched."""
-        used = int(self.entries.pointer[0])
-        return used * (self.width * 12 + 32) + self.node_bytes
+        used, nodes = int(self.entries.pointer[0]), int(self.nodes.info[USED])
+        one = self.nodes.keys[0].nbytes + self.nodes.children[0].nbytes
+        return used * (self.width * 12 + 32) + nodes * one
 
     def to_arrow(self) -> pa.RecordBatch:
         """Snapshot leaf by leaf; how many tuples a leaf has, and its upper end, stand beside it."""
@@ -180,7 +211,11 @@ class WiBTree(Tree):
     def check(self) -> None:
         """Assert the invariants; tests call this after every step."""
         table, held = self.entries, self.leaves
-        order = self.order(held.followers)
+        order, leaf = [], 0
+        while leaf != NONE:
+            order.append(leaf)
+            leaf = int(held.followers[leaf])
+        assert order == leaves(self.nodes)
         below, seen = None, []
         for leaf in order:
             entries = [leaf]

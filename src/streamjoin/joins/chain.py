@@ -13,6 +13,9 @@ subwindow that is responsible for it (III-G2), which keeps the time ranges of su
 that expiry stays whole and probes can skip subwindows. A side index stays small, at most a quarter
 of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
 never changes the result.
+
+With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it is
+never full, unless another kind of structure is to come.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,12 +23,14 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.registry import make_index
+from streamjoin.indexes.registry import WINDOW_INDEXES, make_index
+from streamjoin.indexes.window_index import WindowIndex
 from streamjoin.joins.commands import Create, Expire, Insert
 from streamjoin.joins.plan import SIDES, JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.sizes import Sizes, sizes_of
 from streamjoin.joins.subwindow import Subwindow
+from streamjoin.joins.whole_window import WholeWindow
 from streamjoin.kernels import MIN_KEY, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.windows import Window
@@ -68,6 +73,8 @@ class Chain:
         newest = self.subwindows[-1]
         if newest.is_sealed:
             return 0
+        if isinstance(newest, WholeWindow):
+            return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
         return self.sizes.room(len(newest), newest.newest - newest.oldest, coming)
 
     def begins_another(self, coming: int) -> bool:
@@ -103,13 +110,19 @@ class Chain:
             index = before.index.successor(capacity)
         else:
             index = self.make_index(self.structure, capacity)
-        return Subwindow.create(self.plan, self.layout, self.structure, index, self.numbered, start)
+        return self.enclose(index, self.layout, self.structure, start)
+
+    def enclose(self, index: Index, layout: Layout, structure: str, start: int) -> Subwindow:
+        """Return a subwindow around an index, without rows so far."""
+        kind = WholeWindow if isinstance(index, WindowIndex) else Subwindow
+        return kind.create(self.plan, layout, structure, index, self.numbered, start)
 
     def alone(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
-        index = self.make_index(self.structure, len(batch))
+        structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
+        index = self.make_index(structure, len(batch))
         subwindow = Subwindow.create(
-            self.plan, self.layout, self.structure, index, self.numbered, copies=False
+            self.plan, self.layout, structure, index, self.numbered, copies=False
         )
         subwindow.insert(batch)
         return subwindow
@@ -121,7 +134,10 @@ class Chain:
             start = self._next_start(coming.times)
         # The first one may stay small; where one was filled, the next will be.
         fills = self.sizes.ticks is None and bool(self.subwindows)
-        return Create(self, self.sizes.most if fills else min(len(coming), self.sizes.most), start)
+        capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
+        if self.structure in WINDOW_INDEXES:
+            capacity = self.sizes.rows or capacity
+        return Create(self, capacity, start)
 
     def _next_start(self, times: Keys) -> int:
         """Return where the next subwindow starts: at the end of the newest.
@@ -150,8 +166,14 @@ class Chain:
         return late, batch if stays.all() else batch.take(np.flatnonzero(stays))
 
     def expiring(self, before: int) -> list[Expire]:
-        """Return the commands that drop what is all before a time, or an ordinal."""
-        return [Expire(self, held) for held in self.subwindows if held.last < before]
+        """Return the commands that drop what is before a time, or an ordinal."""
+        commands = []
+        for held in self.subwindows:
+            if held.last < before:
+                commands.append(Expire(self, held))
+            elif isinstance(held, WholeWindow) and held.first < before:
+                commands.append(Expire(self, held, before))
+        return commands
 
     def check(self) -> None:
         """Assert every subwindow's invariants, and that the starts ascend."""

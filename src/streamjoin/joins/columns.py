@@ -6,6 +6,8 @@ import pyarrow as pa
 from streamjoin.batches import owned, take_rows
 from streamjoin.kernels import Keys, RowIds, kernel
 
+FEW_ROWS = 1 << 12  # that a piece may have in any case
+
 
 @kernel
 def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, RowIds]:
@@ -25,25 +27,34 @@ def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, 
 
 
 class Column:
-    """An int64 array that grows at its end."""
+    """An int64 array that grows at its end, and may lose values at its beginning.
+
+    Values are never moved within an array, so who has seen some still sees them.
+    """
 
     def __init__(self) -> None:
-        self.size, self.slots = 0, np.empty(0, np.int64)
+        self.first, self.size, self.slots = 0, 0, np.empty(0, np.int64)
 
     def append(self, values: Keys) -> None:
         """Add values; O(1) each, amortised."""
-        end = self.size + values.size
-        if end > self.slots.size:
-            grown = np.empty(max(end, self.slots.size + self.slots.size // 2), np.int64)
+        if self.first + self.size + values.size > self.slots.size:
+            size = self.size + values.size
+            grown = np.empty(max(size, self.size + self.size // 2), np.int64)
             grown[: self.size] = self.values
-            self.slots = grown
-        self.slots[self.size : end] = values
-        self.size = end
+            self.first, self.slots = 0, grown
+        end = self.first + self.size
+        self.slots[end : end + values.size] = values
+        self.size += values.size
+
+    def drop(self, count: int) -> None:
+        """Forget the first values. O(1)."""
+        self.first += count
+        self.size -= count
 
     @property
     def values(self) -> Keys:
         """The values so far."""
-        return self.slots[: self.size]
+        return self.slots[self.first : self.first + self.size]
 
     @property
     def nbytes(self) -> int:
@@ -76,6 +87,21 @@ class Ordinals:
         if self.column is not None:
             self.column.append(ordinals)
         self.size += ordinals.size
+
+    def drop(self, count: int) -> None:
+        """Forget the first numbers."""
+        self.size -= count
+        if self.column is None:
+            self.first += count
+            return
+        self.column.drop(count)
+        self.first = int(self.column.values[0]) if self.size else 0
+
+    def count_before(self, number: int) -> int:
+        """Count the numbers below another one; count windows only."""
+        if self.column is None:
+            return min(max(number - self.first, 0), self.size)
+        return int(self.column.values.searchsorted(number))
 
     @property
     def last(self) -> int:
@@ -117,11 +143,12 @@ class Rows:
     change, and because a slice would keep the whole table it was cut from.
 
     Pieces are put together so that each is at least twice as large as the next: there are O(log n)
-    of them, and a row is copied O(log n) times.
+    of them, and a row is copied O(log n) times. Rows that ``roll`` leave at the other end: then a
+    piece is at most an eighth of them, lest it is kept for the sake of its last row.
     """
 
-    def __init__(self, copies: bool = True) -> None:
-        self.copies = copies
+    def __init__(self, copies: bool = True, rolls: bool = False) -> None:
+        self.copies, self.rolls = copies, rolls
         self.pieces: list[pa.RecordBatch] = []
         self.size = 0
 
@@ -130,10 +157,21 @@ class Rows:
         self.pieces.append(owned(batch) if self.copies else batch)
         self.size += batch.num_rows
         count, size = 1, batch.num_rows
+        most = max(self.size // 8, FEW_ROWS) if self.rolls else self.size
         while count < len(self.pieces) and self.pieces[-count - 1].num_rows < 2 * size:
+            size += self.pieces[-count - 1].num_rows
+            if size > most:
+                break
             count += 1
-            size += self.pieces[-count].num_rows
         self._combine(count)
+
+    def drop(self, count: int) -> None:
+        """Forget the first rows; a piece's memory goes with its last one."""
+        self.size -= count
+        while count and count >= self.pieces[0].num_rows:
+            count -= self.pieces.pop(0).num_rows
+        if count:
+            self.pieces[0] = self.pieces[0].slice(count)
 
     def seal(self) -> None:
         """Put all pieces together: no more are coming."""

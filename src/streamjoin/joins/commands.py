@@ -5,7 +5,7 @@ They are all that ever happens to a subwindow::
     create    a chain gets an empty subwindow, the new newest; the one before is sealed
     insert    rows join a subwindow, or its side index if they come late
     probe     rows look for matches in subwindows of the other stream
-    expire    a subwindow leaves its chain
+    expire    a subwindow leaves its chain; of a whole window, some of the rows
 """
 
 from dataclasses import dataclass
@@ -51,10 +51,11 @@ class Probe:
 
 @dataclass(frozen=True)
 class Expire:
-    """Drop a subwindow whose rows have all left the window."""
+    """Drop a subwindow whose rows have all left the window or, with ``before``, older rows."""
 
     chain: "Chain"
     subwindow: Subwindow
+    before: int | None = None  # whole windows: a time, or an ordinal
 
 
 Command = Create | Insert | Probe | Expire

@@ -17,6 +17,7 @@ Invariants, asserted by ``check``:
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Subwindow:
         numbered: bool,
         start: int = MIN_KEY,
         copies: bool = True,
-    ) -> "Subwindow":
+    ) -> Self:
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
         exact = plan.is_exact(layout)
         needless = layout.range_part if exact and layout.range_part != plan.time_part else None
@@ -63,13 +64,18 @@ class Subwindow:
             plan,
             layout,
             structure,
-            Rows(copies),
+            cls.make_rows(copies),
             index,
             start=start,
             equality_keys=[] if exact else [Column() for _ in plan.equalities],
             range_keys={i: Column() for i in range(len(plan.ranges)) if i != needless},
             ordinals=Ordinals() if numbered else None,
         )
+
+    @classmethod
+    def make_rows(cls, copies: bool) -> Rows:
+        """Make what keeps the columns."""
+        return Rows(copies)
 
     def __len__(self) -> int:
         return self.rows.size

@@ -11,6 +11,7 @@ from typing import TypeVar
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.commands import Command, Create, Expire, Insert, Probe
 from streamjoin.joins.plan import Layout
+from streamjoin.joins.whole_window import WholeWindow
 from streamjoin.keys.key_ranges import Range
 
 T = TypeVar("T")
@@ -48,8 +49,12 @@ def insert(command: Insert) -> None:
 
 
 def expire(command: Expire) -> None:
-    """Drop a subwindow."""
+    """Drop a subwindow, or some of its rows."""
     chain = command.chain
+    if command.before is not None:
+        assert isinstance(command.subwindow, WholeWindow)
+        command.subwindow.forget(command.before)
+        return
     chain.subwindows = [held for held in chain.subwindows if held is not command.subwindow]
 
 
