@@ -89,9 +89,9 @@ def aligned(words: int) -> NDArray[np.int64]:
     return spare[offset : offset + words]
 
 
-def grow_forest(forest: Forest) -> Forest:
-    """Return the same trees with twice the room."""
-    grown = reserve(2 * forest.keys.size // BLOCK)
+def grow_forest(forest: Forest, blocks: int | None = None) -> Forest:
+    """Return the same trees with so many blocks, or twice as many as before."""
+    grown = reserve(blocks or 2 * forest.keys.size // BLOCK)
     grown.keys[: forest.keys.size] = forest.keys
     grown.supply[:] = forest.supply
     return grown

@@ -172,6 +172,8 @@ class PIMTree(WindowIndex):
         super().__init__(capacity)
         self.merge_ratio, self.depth = merge_ratio, depth
         self.fresh_count = 0  # tuples in T_I
+        self.fresh_room = LEAST  # tuples that T_I has room for, whatever their keys
+        self.slack = 0  # tuples that T_I must take beyond its limit
         self.spare: Immutable | None = None  # the T_S before, whose memory the next one takes
         fixed = immutable.make_immutable(0)
         self.pim = Pim(fixed, *make_fresh(1, LEAST), np.array([0, 1]))
@@ -237,13 +239,20 @@ class PIMTree(WindowIndex):
         levels, offsets = int(fixed.info[DEPTH]), fixed.info[OFFSETS:]
         entry = max(min(self.depth, levels - 1), 0)
         count = int(offsets[entry + 1] - offsets[entry]) if entry else 1
-        parts = pim.fresh, pim.uppers, pim.locks
-        needed = trees.blocks_for(count, self.limit)
-        blocks = pim.fresh.keys.size // trees.BLOCK
-        if not needed <= blocks <= 4 * needed or count > pim.uppers.size:
-            parts = make_fresh(count + count // 8, self.limit + self.limit // 8)
+        parts, needed = (pim.fresh, pim.uppers, pim.locks), self.limit + self.slack
+        if count > pim.uppers.size or not needed <= self.fresh_room <= 4 * needed:
+            self.fresh_room = needed + needed // 8
+            parts = make_fresh(count + count // 8, self.fresh_room)
         self.pim = Pim(fixed, *parts, pim.shape)
         attach(self.pim, self.depth)
+
+    def reserve(self, slack: int) -> None:
+        """Let T_I take so many tuples beyond its limit."""
+        self.slack, needed = slack, self.limit + slack
+        if needed > self.fresh_room:
+            blocks = trees.blocks_for(self.pim.uppers.size, needed)
+            self.pim = self.pim._replace(fresh=trees.grow_forest(self.pim.fresh, blocks))
+            self.fresh_room = needed
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
         """Yield what the probes find, some at a time."""
