@@ -10,14 +10,18 @@ from streamjoin.batches import as_batch, owned
 from streamjoin.config import ColumnPair, JoinConfig
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.joins.engine import Engine, Step
+from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.times import ticks, time_type, to_key
 from streamjoin.keys.operands import Side
 from streamjoin.opening import Opening
+from streamjoin.parallel.shared_join import TASK
+from streamjoin.parallel.shared_stream import SharedStream
 from streamjoin.pipeline import Pipeline, sides_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
+from streamjoin.split.executor import SplitExecutor
 from streamjoin.stats import JoinStats
 from streamjoin.windows import Duration, TimeWindow, Window
 
@@ -167,9 +171,8 @@ class StreamJoin:
         for sides in steps:
             yield from self._punctuated(self._deliveries(*sides))
             engine = self._engine
-            # A residual may fail on values, and then nothing may have been stored meanwhile.
-            if engine is not None and self._config.is_split and not engine.plan.residuals:
-                yield from self._pipeline(engine, steps)
+            if engine is not None and (threads := self._asynchronous(engine)) is not None:
+                yield from self._pipeline(engine, threads, steps)
         if self._engine is not None and self._engine.collector.count:
             delivered = self._engine.flush()
             yield from self._punctuated(delivered)
@@ -180,7 +183,18 @@ class StreamJoin:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
 
-    def _pipeline(self, engine: Engine, steps: Iterator[tuple[Any, Any]]) -> Iterator[Punctuated]:
+    def _asynchronous(self, engine: Engine) -> Streaming | None:
+        """Return the threads that can join a source ahead of its results, if there are any."""
+        engine.settle()
+        if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
+            return None
+        if isinstance(engine.join, SplitExecutor):
+            return engine.join
+        return SharedStream.of(engine, TASK)
+
+    def _pipeline(
+        self, engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]]
+    ) -> Iterator[Punctuated]:
         """Read the rest of a source ahead of its results."""
 
         def send(sides: tuple[Any, Any]) -> None:
@@ -189,13 +203,13 @@ class StreamJoin:
             engine.submit({side: owned(batch) for side, batch in batches.items()})
             self._follow(engine)
 
-        engine.settle()
-        self._is_streaming = True
+        self._is_streaming, engine.streaming = True, join
         try:
-            for delivery in Pipeline(engine, steps, send):
+            for delivery in Pipeline(engine, join, steps, send):
                 yield Punctuated.of(delivery, engine.schema)
         finally:
-            self._is_streaming = False
+            join.release()
+            self._is_streaming, engine.streaming = False, None
 
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.

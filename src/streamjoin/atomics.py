@@ -8,6 +8,7 @@ thread it waits for may be waiting for one.
 Numbers that several threads write belong into different cache lines: `LINE` of them apart.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
@@ -21,12 +22,18 @@ PATIENCE = 64  # attempts before a thread gives its processor away
 give_way = types.ExternalFunction("sched_yield", types.int32())
 
 
+def instruction(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an instruction for kernels, which leave the first argument out."""
+    made: Callable[..., Any] = intrinsic(function)
+    return made
+
+
 def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.gep(array.data, [arguments[1]])
 
 
-@intrinsic
+@instruction
 def load(typing: Any, array: Any, place: Any) -> Any:
     """Read a number, and all that was written before it was stored."""
 
@@ -37,7 +44,7 @@ def load(typing: Any, array: Any, place: Any) -> Any:
     return types.int64(array, types.intp), generate
 
 
-@intrinsic
+@instruction
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
     """Write a number; whoever loads it sees all that was written before."""
 
@@ -49,7 +56,7 @@ def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
     return types.none(array, types.intp, types.int64), generate
 
 
-@intrinsic
+@instruction
 def add(typing: Any, array: Any, place: Any, value: Any) -> Any:
     """Add to a number; return what it was."""
 
@@ -60,7 +67,7 @@ def add(typing: Any, array: Any, place: Any, value: Any) -> Any:
     return types.int64(array, types.intp, types.int64), generate
 
 
-@intrinsic
+@instruction
 def swap(typing: Any, array: Any, place: Any, old: Any, new: Any) -> Any:
     """Replace a number if it is still the ``old`` one; return whether it was."""
 

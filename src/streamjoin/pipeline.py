@@ -1,4 +1,4 @@
-"""A source pushed through join cores without waiting for their results.
+"""A source pushed through threads that join it, without waiting for their results.
 
 A thread of its own reads the source and sends its steps down; whoever iterates takes the results.
 Between them are channels of bounded depth, so a slow reader slows the source down.
@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError, StreamJoinError
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
-from streamjoin.split.executor import SplitExecutor
 from streamjoin.split.gathering import Gathered
 from streamjoin.split.losses import raise_error
 
@@ -22,9 +22,14 @@ from streamjoin.split.losses import raise_error
 class Pipeline:
     """One source on its way through an engine; ``send`` checks and submits what it gives."""
 
-    def __init__(self, engine: Engine, source: Iterator[Any], send: Callable[[Any], None]) -> None:
-        assert isinstance(engine.join, SplitExecutor)
-        self.engine, self.join, self.source, self.send = engine, engine.join, source, send
+    def __init__(
+        self,
+        engine: Engine,
+        join: Streaming,
+        source: Iterator[Any],
+        send: Callable[[Any], None],
+    ) -> None:
+        self.engine, self.join, self.source, self.send = engine, join, source, send
         self._stopped = Event()
         self._sending, self._has_ended = Lock(), False
         self._is_empty = False  # whether all that was sent has been gathered

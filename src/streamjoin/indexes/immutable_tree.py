@@ -102,7 +102,7 @@ def put(tree: Immutable, at: Int, key: Int, row: Int) -> None:
 
 
 @kernel
-def build(tree: Immutable, size: int) -> None:
+def build(tree: Immutable, size: Int) -> None:
     """Make the inner nodes for the first ``size`` tuples, which are there (A.3)."""
     leaves = -(-size // LEAF)
     for at in range(size, leaves * LEAF):

@@ -173,6 +173,12 @@ class Rows:
         if count:
             self.pieces[0] = self.pieces[0].slice(count)
 
+    def glimpse(self) -> "Rows":
+        """Return the rows that are here now, whatever comes or goes."""
+        seen = Rows(self.copies, self.rolls)
+        seen.pieces, seen.size = list(self.pieces), self.size
+        return seen
+
     def seal(self) -> None:
         """Put all pieces together: no more are coming."""
         self._combine(len(self.pieces))

@@ -19,7 +19,7 @@ from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.executor import Asynchronous, Clock, Executor
+from streamjoin.joins.executor import Asynchronous, Clock, Executor, Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import JoinPlan
@@ -75,6 +75,7 @@ class Engine:
     ) -> None:
         self.plan, self.join, self.schema, self.order = plan, join, schema, order
         self.numbers = numbers or plan.counted is not None  # whether rows are numbered
+        self.streaming: Streaming | None = None  # who has the windows while a source is read
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
         self.newest: dict[Side, int] = {}
@@ -120,29 +121,31 @@ class Engine:
         self._expire()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
-        """Send batches to the join cores, without waiting for their matches.
+        """Send batches to the threads that join them, without waiting for their matches.
 
         In batch mode they wait until there are enough, or for `submit_waiting`.
         """
-        join = self.join
-        assert isinstance(join, Asynchronous)
         coming = self.preprocess(batches)
         self.count(coming)
         if not self.collector.is_on:
-            join.submit(coming.prepared, coming.interleaved, self.clock)
+            self._asynchronous.submit(coming.prepared, coming.interleaved, self.clock)
             return
         self.collector.add(coming.prepared)
         if self.collector.is_due:
             self.submit_waiting()
 
+    @property
+    def _asynchronous(self) -> Asynchronous:
+        join = self.streaming or self.join
+        assert isinstance(join, Asynchronous)
+        return join
+
     def submit_waiting(self) -> None:
         """Send the rows that wait."""
-        join = self.join
-        assert isinstance(join, Asynchronous)
         waiting = self.collector.joined()
         if waiting:
             self.collector.clear()
-            join.submit(waiting, self.numbers, self.clock)
+            self._asynchronous.submit(waiting, self.numbers, self.clock)
 
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""
@@ -231,7 +234,7 @@ class Engine:
     def _expire(self) -> None:
         """Drop the subwindows whose rows have all left the window, unless rows wait for them."""
         if not self.collector.count:
-            self.join.advance(self.clock)
+            (self.streaming or self.join).advance(self.clock)
 
     def follow(self, delay: int) -> None:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""

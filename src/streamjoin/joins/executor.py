@@ -34,6 +34,34 @@ class Asynchronous(Protocol):
         ...
 
 
+class Streaming(Asynchronous, Protocol):
+    """Threads that a source goes through, and what comes out of them."""
+
+    def advance(self, clock: Clock) -> None:
+        """Drop what has left the window by now, at once or with the next step."""
+        ...
+
+    def submit_last(self) -> None:
+        """Send an empty step: when it has been gathered, so have all before it."""
+        ...
+
+    def gathered(self) -> Iterator[Any]:
+        """Yield whatever comes, for ever."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until everything has been done that was submitted."""
+        ...
+
+    def report(self) -> None:
+        """Raise if a part of the windows was lost since the last time."""
+        ...
+
+    def release(self) -> None:
+        """Note that nothing more is going to be submitted for now."""
+        ...
+
+
 class Executor(Protocol):
     """Two windows, wherever they are, and the steps over them."""
 

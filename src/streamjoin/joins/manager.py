@@ -159,11 +159,14 @@ class Manager:
 
     def advance(self, clock: Clock) -> None:
         """Drop the subwindows whose rows have all left the window."""
+        self.expire(self.needed(clock))
+
+    def needed(self, clock: Clock) -> dict[Side, int]:
+        """Return before which time, or ordinal, rows have left the window by now."""
         window = self.plan.counted
         if window is not None:
-            self.expire({side: clock.arrived[side] - size for side, size in window.items()})
-        elif clock.watermark is not None:
-            self.expire(self.plan.needed_from(clock.watermark))
+            return {side: clock.arrived[side] - size for side, size in window.items()}
+        return {} if clock.watermark is None else self.plan.needed_from(clock.watermark)
 
     def report(self) -> None:
         """Nothing is ever lost here."""

@@ -64,4 +64,5 @@ class SelfJoin(Manager):
 
     def expire(self, before: Mapping[Side, int]) -> None:
         """Drop what neither role needs."""
-        super().expire({"left": min(before.values())})
+        if before:
+            super().expire({"left": min(before.values())})

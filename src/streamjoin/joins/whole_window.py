@@ -14,7 +14,7 @@ Invariants, asserted by ``check``: those of a subwindow, and
     5. ``keys`` are the index's, in the order of row ids.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -93,13 +93,34 @@ class WholeWindow(Subwindow):
             self._drop(part.size)
             dropped = True
         if dropped:
-            self._see_times()
+            self.note_times()
+
+    def count_gone(self, before: int) -> tuple[int, bool]:
+        """Count the oldest rows that are before a time, or an ordinal.
+
+        Tells as well whether most rows behind them have left too, but for a few.
+        """
+        if self.plan.time_part is None:
+            assert self.ordinals is not None
+            return self.ordinals.count_before(before), False
+        times = self.range_keys[self.plan.time_part].values
+        gone = count_leading(times, before)
+        part = times[gone : gone + max(len(self) // PARTS, FEW_ROWS)]
+        left = int(np.count_nonzero(part >= before))
+        return gone, part.size >= FEW_ROWS and MOST_LEFT * left <= part.size
+
+    def glimpse(self) -> "WholeWindow":
+        """Return the window as it is now, to be read while rows come and go."""
+        return replace(self, rows=self.rows.glimpse())
 
     def _drop(self, count: int) -> None:
-        """Forget the oldest rows."""
-        if not count:
-            return
-        self.index.expire(self.keys.values[:count])
+        """Forget the oldest rows, and their tuples."""
+        if count:
+            self.index.expire(self.keys.values[:count])
+            self.drop_rows(count)
+
+    def drop_rows(self, count: int) -> None:
+        """Forget what is kept of the oldest rows beside their tuples in the index."""
         for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
             column.drop(count)
         self.rows.drop(count)
@@ -120,9 +141,10 @@ class WholeWindow(Subwindow):
             self.ordinals.append(self.ordinals.of(row_ids.astype(np.int32)))
         self.rows.append(self.rows.take(row_ids.astype(np.int32)))
 
-    def _see_times(self) -> None:
+    def note_times(self) -> None:
         """Look which times are left."""
-        assert self.plan.time_part is not None
+        if self.plan.time_part is None:
+            return
         times = self.range_keys[self.plan.time_part].values
         self.oldest = int(times.min()) if times.size else MAX_KEY
         self.newest = int(times.max()) if times.size else MIN_KEY

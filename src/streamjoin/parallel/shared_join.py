@@ -57,6 +57,10 @@ class Entries:
     def __len__(self) -> int:
         return self.keys.size
 
+    def take(self, order: Positions) -> "Entries":
+        """Return entries in another order."""
+        return Entries(*(column[order] for column in vars(self).values()))
+
 
 @dataclass
 class Buffer:
@@ -94,7 +98,8 @@ class SharedJoin:
         queue: int = QUEUE,
         ring: int = RING,
     ) -> None:
-        self.deliver, self.task, self.blocking, self.ring = deliver, task, blocking, ring
+        self.deliver, self.task, self.blocking = deliver, task, blocking
+        self.ranges, self.ring = ranges, ring
         self.queue = make_queue(queue, ranges)
         self.head = 0  # entries before this one have been propagated
         for index in indexes:
@@ -109,6 +114,7 @@ class SharedJoin:
             due = side.merged + side.index.limit // (1 + number)
             self.set_limits(number, due, side.merged + side.index.fresh_room)
         self.failure: BaseException | None = None
+        self.when_failed: Callable[[], None] | None = None
         self._changed = Condition()
         self._inside = 0  # workers that may be working on a task
         self._halts = False
@@ -232,6 +238,8 @@ class SharedJoin:
             self.failure = self.failure or error
             work_queue.stop(self.queue, 1)
             self._changed.notify_all()
+        if self.when_failed is not None:
+            self.when_failed()
 
     def check(self) -> None:
         """Raise what has stopped the join, if anything has."""

@@ -49,9 +49,9 @@ class WorkQueue(NamedTuple):
 
 def make_queue(size: int, ranges: int) -> WorkQueue:
     """Allocate a queue of so many entries, a power of two, with so many key ranges each."""
-    plain = [np.zeros(size, np.int64) for _ in range(9)]
-    wide = [np.zeros(size * ranges, np.int64) for _ in range(2)]
-    return WorkQueue(*plain[:3], *wide, *plain[3:], np.zeros(4 * atomics.LINE, np.int64))
+    sizes = dict.fromkeys(WorkQueue._fields, size)
+    sizes |= {"lowers": size * ranges, "uppers": size * ranges, "control": 4 * atomics.LINE}
+    return WorkQueue(**{name: np.zeros(size, np.int64) for name, size in sizes.items()})
 
 
 @inlined

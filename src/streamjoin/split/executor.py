@@ -189,6 +189,9 @@ class SplitExecutor:
         """Send an empty step: when it has been gathered, so have all before it."""
         self._send({}, is_last=True)
 
+    def release(self) -> None:
+        """Keep the threads: cores have their part of the windows for good."""
+
     def gathered(self) -> Iterator[Gathered]:
         """Yield whatever comes, for ever."""
         _, gatherer = self._start()
