@@ -40,14 +40,15 @@ class StreamJoin:
         The event-time columns ``(left, right)`` of a `TimeWindow`; one name means both.
     algorithm:
         ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
-        ``"wib_tree"``, ``"b_tree"``, ``"scan"``.
+        ``"wib_tree"``, ``"scan"``; or, for rows that come a few at a time, ``"pim_tree"``,
+        ``"im_tree"``, ``"ib_chain"``, ``"b_chain"``, ``"b_tree"``.
     delay:
         Let the watermark follow the data: after each push it stands this far behind the newest
         time of the slower stream. Without it, call `advance`.
     order:
         Count windows: the columns that give arrival order within one push; without, left first.
     threads:
-        How many threads probe; all cores if None.
+        How many threads probe; all cores if None. May be set while the join runs.
     batch_rows, batch_time:
         Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
         ``batch_time``, whichever comes first; then they are joined together, which costs less a
@@ -146,14 +147,19 @@ class StreamJoin:
             schema = next(iter(self._opening.schemas.values()), pa.schema([]))
         return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
 
-    def stream(self, source: Iterable[Any]) -> Iterator[Punctuated]:
+    def stream(self, source: Iterable[Any], task_rows: int = TASK) -> Iterator[Punctuated]:
         """Push all that a source gives, and yield matches as they come.
 
         ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
-        None where there is nothing. With ``cores``, a thread of its own reads it ahead, as far as
-        channels of bounded depth allow: who reads the results slowly slows the source down. Who
-        stops reading loses the matches that are on their way, but no rows, except for the one item
-        of the source that may have been read and not yet pushed.
+        None where there is nothing. With ``cores``, or if the windows are kept in PIM-Trees or
+        IM-Trees, a thread of its own reads it ahead, as far as channels of bounded depth allow: who
+        reads the results slowly slows the source down. Who stops reading loses the matches that
+        are on their way, but no rows, except for the one item of the source that may have been
+        read and not yet pushed.
+
+        Over PIM-Trees, threads take tasks of ``task_rows`` rows each from a common queue and share
+        the trees, and matches come in the order of arrival. Setting `threads` meanwhile lets
+        threads join or leave.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
@@ -162,6 +168,8 @@ class StreamJoin:
         [1, 1]
         """
         self._begin()
+        if type(task_rows) is not int or task_rows < 1:
+            raise StreamJoinError(f"task_rows={task_rows!r}: give a number of rows from 1")
         if not isinstance(source, Iterable):
             raise StreamJoinError(
                 f"source={source!r} gives nothing; pass something to iterate over, such as a list "
@@ -171,7 +179,7 @@ class StreamJoin:
         for sides in steps:
             yield from self._punctuated(self._deliveries(*sides))
             engine = self._engine
-            if engine is not None and (threads := self._asynchronous(engine)) is not None:
+            if engine is not None and (threads := self._streaming(engine, task_rows)) is not None:
                 yield from self._pipeline(engine, threads, steps)
         if self._engine is not None and self._engine.collector.count:
             delivered = self._engine.flush()
@@ -183,14 +191,14 @@ class StreamJoin:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
 
-    def _asynchronous(self, engine: Engine) -> Streaming | None:
+    def _streaming(self, engine: Engine, task_rows: int) -> Streaming | None:
         """Return the threads that can join a source ahead of its results, if there are any."""
         engine.settle()
         if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
             return None
         if isinstance(engine.join, SplitExecutor):
             return engine.join
-        return SharedStream.of(engine, TASK)
+        return SharedStream.of(engine, task_rows)
 
     def _pipeline(
         self, engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]]
@@ -332,6 +340,17 @@ class StreamJoin:
             self._opening.hold_watermark(watermark, self._config.time)
             return
         self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
+
+    @property
+    def threads(self) -> int:
+        """How many threads work on this join."""
+        return self._config.threads
+
+    @threads.setter
+    def threads(self, threads: int | None) -> None:
+        self._config = self._config.with_threads(threads)
+        if self._engine is not None:
+            self._engine.set_threads(self._config.threads_each)
 
     @property
     def schema(self) -> pa.Schema | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -86,10 +86,6 @@ class JoinConfig:
                 f"delay={delay!r} moves the watermark of a TimeWindow; with window={window!r} "
                 "leave it out"
             )
-        if threads is not None and (not isinstance(threads, int) or threads < 1):
-            raise StreamJoinError(
-                f"threads={threads!r}: give a number from 1, or None for all cores"
-            )
         if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
             raise StreamJoinError(
                 f"batch_rows={batch_rows!r}: give the number of rows to collect, from 1, or None"
@@ -111,12 +107,21 @@ class JoinConfig:
             orders,
             algorithm,
             None if delay is None else parse_duration(delay),
-            threads or os.cpu_count() or 1,
+            check_threads(threads),
             batch_rows,
             None if batch_time is None else parse_duration(batch_time),
             cores or 1,
             ordered,
         )
+
+    def with_threads(self, threads: int | None) -> "JoinConfig":
+        """Return the same configuration with another number of threads."""
+        return replace(self, threads=check_threads(threads))
+
+    @property
+    def threads_each(self) -> int:
+        """How many threads each core has."""
+        return max(self.threads // self.cores, 1)
 
     @property
     def ordering(self) -> Ordering | None:
@@ -151,7 +156,7 @@ class JoinConfig:
             return deliver(found, schema)
 
         numbers = numbers or ordering is not None
-        threads = max(self.threads // self.cores, 1)
+        threads = self.threads_each
 
         def chains() -> dict[Side, Chain]:
             numbered = numbers or plan.counted is not None
@@ -177,6 +182,13 @@ class JoinConfig:
             return None
         balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
         return balanced and is_symmetric(condition)
+
+
+def check_threads(threads: int | None) -> int:
+    """Return how many threads are meant; refuse what is no number of them."""
+    if threads is not None and (type(threads) is not int or threads < 1):
+        raise StreamJoinError(f"threads={threads!r}: give a number from 1, or None for all cores")
+    return threads or os.cpu_count() or 1
 
 
 def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:

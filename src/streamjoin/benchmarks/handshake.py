@@ -284,6 +284,9 @@ class Handshake:
     def advance(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""
 
+    def set_threads(self, threads: int) -> None:
+        """Every node is a thread of its own, whatever is asked for."""
+
     def report(self) -> None:
         """Nothing is lost: a core that fails is an error."""
 

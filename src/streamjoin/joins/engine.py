@@ -226,6 +226,12 @@ class Engine:
         self.watermark = watermark
         self._expire()
 
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on."""
+        self.join.set_threads(threads)
+        if self.streaming is not None:
+            self.streaming.set_threads(threads)
+
     @property
     def clock(self) -> Clock:
         """How far the streams have come."""

@@ -41,6 +41,10 @@ class Streaming(Asynchronous, Protocol):
         """Drop what has left the window by now, at once or with the next step."""
         ...
 
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on, each core if there are several."""
+        ...
+
     def submit_last(self) -> None:
         """Send an empty step: when it has been gathered, so have all before it."""
         ...
@@ -64,6 +68,10 @@ class Streaming(Asynchronous, Protocol):
 
 class Executor(Protocol):
     """Two windows, wherever they are, and the steps over them."""
+
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on, each core if there are several."""
+        ...
 
     @property
     def seconds(self) -> Mapping[str, float]:

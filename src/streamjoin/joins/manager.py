@@ -168,6 +168,10 @@ class Manager:
             return {side: clock.arrived[side] - size for side, size in window.items()}
         return {} if clock.watermark is None else self.plan.needed_from(clock.watermark)
 
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on."""
+        self.threads = threads
+
     def report(self) -> None:
         """Nothing is ever lost here."""
 

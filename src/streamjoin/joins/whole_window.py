@@ -127,6 +127,13 @@ class WholeWindow(Subwindow):
         if self.ordinals is not None:
             self.ordinals.drop(count)
 
+    def rebuild(self) -> None:
+        """Make the index anew from the keys."""
+        keys = self.keys.values
+        order = np.argsort(keys, kind="stable")
+        self.index = self.index.successor(keys.size)
+        self.index.insert(keys[order], order.astype(np.int32))
+
     def _put_behind(self, row_ids: Keys) -> None:
         """Store rows once more, behind all others."""
         if not row_ids.size:

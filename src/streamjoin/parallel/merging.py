@@ -43,7 +43,7 @@ def freeze(join: "SharedJoin", number: int) -> int:
     window, edge = join.windows[number], join.processed(number)
     shared_window.catch_up(window, shared_window.edge_of(window), edge)
     window.control[FROZEN] = 1
-    join.note_rows(join.sides[number], edge)
+    join.sides[number].note_rows(edge)
     join.set_limits(number, NEVER, NEVER)
     return edge
 

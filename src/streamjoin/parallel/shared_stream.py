@@ -36,8 +36,8 @@ from streamjoin.joins.whole_window import WholeWindow
 from streamjoin.kernels import Flags, Positions, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.parallel.shared_join import Entries, SharedJoin
-from streamjoin.parallel.work_queue import NOT_STORED
+from streamjoin.parallel.shared_join import SharedJoin
+from streamjoin.parallel.work_queue import NOT_STORED, Entries
 from streamjoin.split.arranging import arrange, complete, fetch_stored, interleave, places_of
 from streamjoin.split.channel import Channel, ClosedError
 from streamjoin.split.gathering import Gathered
@@ -100,7 +100,7 @@ class SharedStream:
         ranges = max(len(self._ranges(side, row)) for side in SIDES)
         self._published = 0  # entries
         self.join = SharedJoin(indexes, self._deliver, threads, ranges, self.task)
-        self.join.when_failed = self._results.close
+        self.join.crew.when_failed = self._results.close
 
     def _window(self, side: Side) -> int:
         """Return the number of the window that a side's rows are stored in."""
@@ -129,7 +129,10 @@ class SharedStream:
         with self._rows:
             self._store(coming)
             parts = [self._entries(side, batch, before) for side, batch in coming.items()]
-        entries, places = concatenate(parts), [np.arange(len(each)) for each in coming.values()]
+        entries, places = (
+            Entries.concatenate(parts),
+            [np.arange(len(each)) for each in coming.values()],
+        )
         order = np.arange(len(entries))
         if interleaved and len(coming) == 2:
             order = np.argsort(np.concatenate([b.arrivals for b in coming.values()]), kind="stable")
@@ -184,7 +187,7 @@ class SharedStream:
     def _put_stuck_rows_behind(self) -> None:
         """Forget what has expired behind rows that have not: see `WholeWindow`."""
         assert self._stuck is not None
-        threads = self.join.threads
+        threads = self.join.crew.size
         self._give_back()
         for side, before in self._stuck.items():
             self.held[self._window(side)].forget(before)
@@ -284,7 +287,7 @@ class SharedStream:
             try:
                 yield self._results.get()
             except ClosedError:
-                self.join.check()
+                self.join.crew.check()
                 raise
 
     def wait(self) -> None:
@@ -293,16 +296,11 @@ class SharedStream:
 
     def report(self) -> None:
         """Raise if the join could not go on."""
-        self.join.check()
+        self.join.crew.check()
 
-    @property
-    def threads(self) -> int:
-        """How many workers there are."""
-        return self.join.threads
-
-    @threads.setter
-    def threads(self, threads: int) -> None:
-        self.join.resize(threads)
+    def set_threads(self, threads: int) -> None:
+        """Let workers join or leave."""
+        self.join.crew.resize(threads)
 
     def release(self) -> None:
         """Give the windows back; an empty one leaves its chain."""
@@ -311,19 +309,20 @@ class SharedStream:
             chain.subwindows = [each for each in chain.subwindows if len(each)]
 
     def _give_back(self) -> None:
-        self.join.settle()
-        self.join.close()
-        for window in self.held:
-            window.note_times()
+        """Take the windows from the threads; if these have failed, with new indexes."""
+        try:
+            self.join.settle()
+        except BaseException:
+            for window in self.held:
+                window.rebuild()
+            raise
+        finally:
+            self.join.close()
+            for window in self.held:
+                window.note_times()
 
 
 def without(matches: Matches, keep: Flags) -> Matches:
     """Return matches without some of their rows."""
     kept = np.concatenate([[0], np.cumsum(keep)])
     return Matches(kept[matches.starts], kept[matches.ends], matches.row_ids[keep])
-
-
-def concatenate(parts: list[Entries]) -> Entries:
-    """Put entries behind each other."""
-    columns = zip(*(vars(part).values() for part in parts), strict=True)
-    return Entries(*(np.concatenate(column) for column in columns))

@@ -17,17 +17,57 @@ Invariants: entries from ``head`` to ``tail`` are never overwritten; only the so
 whoever propagates writes ``head``, and ``next`` is taken by compare-and-swap.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
-from streamjoin.kernels import Int, Keys, Positions, RowIds, inlined, kernel
+from streamjoin.kernels import Flags, Int, Keys, Positions, RowIds, inlined, kernel
 
 TAIL, NEXT, HEAD, HALT = (place * atomics.LINE for place in range(4))  # places in ``control``
 NOT_STORED = -1
 NEVER = np.iinfo(np.int64).max  # an entry, or a row, that does not come
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Tuples on their way into the queue, in the order of arrival; `WorkQueue` tells what is what."""
+
+    sides: Positions
+    keys: Keys
+    rows: Positions
+    lowers: Keys  # one row an entry
+    uppers: Keys
+    firsts: Positions
+    lasts: Positions
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+    def columns(self) -> list[Positions]:
+        """Return the columns, as `publish` takes them."""
+        return [column.ravel() for column in vars(self).values()]
+
+    def part(self, first: int, last: int) -> "Entries":
+        """Return some of them."""
+        return Entries(*(column[first:last] for column in vars(self).values()))
+
+    def take(self, order: Positions) -> "Entries":
+        """Return them in another order."""
+        return Entries(*(column[order] for column in vars(self).values()))
+
+    def stores(self, side: int | None) -> Flags:
+        """Tell which are to be stored, on one side or on any."""
+        stored: Flags = self.rows != NOT_STORED
+        return stored if side is None else stored & (self.sides == side)
+
+    @classmethod
+    def concatenate(cls, parts: "list[Entries]") -> "Entries":
+        """Put entries behind each other."""
+        columns = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 class WorkQueue(NamedTuple):
@@ -98,9 +138,24 @@ def publish(
 
 
 @kernel
-def stop(queue: WorkQueue, halt: int) -> None:
+def halt(queue: WorkQueue, on: bool) -> None:
     """Let no entries be acquired, or let them be again."""
-    atomics.store(queue.control, HALT, halt)
+    atomics.store(queue.control, HALT, np.int64(on))
+
+
+@kernel
+def measure_found(
+    queue: WorkQueue, first: int, last: int, buffers: int
+) -> tuple[Positions, Positions]:
+    """Return where the matches of each entry end among those of all, and which buffers have some."""
+    mask, total = queue.states.size - 1, np.int64(0)
+    ends, used = np.empty(last - first, np.int64), np.zeros(buffers, np.int64)
+    for entry in range(first, last):
+        slot = entry & mask
+        total += queue.ends[slot] - queue.starts[slot]
+        ends[entry - first] = total
+        used[queue.buffers[slot]] = 1
+    return ends, used
 
 
 @kernel

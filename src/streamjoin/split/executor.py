@@ -189,6 +189,11 @@ class SplitExecutor:
         """Send an empty step: when it has been gathered, so have all before it."""
         self._send({}, is_last=True)
 
+    def set_threads(self, threads: int) -> None:
+        """Let each core work with another number of threads from now on."""
+        for core in self.cores:
+            core.manager.set_threads(threads)
+
     def release(self) -> None:
         """Keep the threads: cores have their part of the windows for good."""
 
