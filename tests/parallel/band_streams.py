@@ -52,7 +52,9 @@ class Recorder:
         done = first + ends.size
         later = self.entries.part(done, len(self.entries))
         for number, side in enumerate(self.join.sides):
-            sees = later.firsts if len(self.join.sides) == 1 else later.firsts[later.sides != number]
+            sees = (
+                later.firsts if len(self.join.sides) == 1 else later.firsts[later.sides != number]
+            )
             if sees.size:
                 side.dropped = max(side.dropped, int(sees[0]))
 

@@ -125,9 +125,7 @@ class Stalling(SharedJoin):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("blocking", [False, True])
-def test_no_pair_is_lost_or_doubled_while_threads_stall_join_and_leave(
-    seed, blocking, monkeypatch
-):
+def test_no_pair_is_lost_or_doubled_while_threads_stall_join_and_leave(seed, blocking, monkeypatch):
     monkeypatch.setattr(shared_join, "ENOUGH", 64)
     entries = uniform(10 + seed, 6000, 500, (200 + 100 * seed, 300))
     recorder, random = Recorder(entries), Random(seed)

@@ -90,9 +90,13 @@ class Crew:
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         """Wait until something is so; raise if the join cannot go on."""
+        self.wait_until(is_so)
+        self.check()
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so, or the join cannot go on."""
         with self.changed:
             self.changed.wait_for(lambda: is_so() or self.failure is not None)
-            self.check()
 
     def rest(self, seconds: float) -> None:
         """Wait until anything changes, but not for long."""

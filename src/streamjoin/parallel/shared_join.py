@@ -226,7 +226,11 @@ class SharedJoin:
 
     def wait(self) -> None:
         """Wait until the results of all that was published have been delivered."""
-        self.crew.wait_for(lambda: self.head == self.queue.control[TAIL])
+        self.crew.wait_for(self.is_through)
+
+    def is_through(self) -> bool:
+        """Whether the results of all that was published have been delivered."""
+        return bool(self.head == self.queue.control[TAIL])
 
     def settle(self) -> None:
         """Wait, and let the indexes hold all rows that were published and not dropped."""

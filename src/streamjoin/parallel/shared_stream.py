@@ -14,6 +14,7 @@ can ask for one that has left.
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Self
@@ -180,9 +181,10 @@ class SharedStream:
     def submit_last(self) -> None:
         """Send an empty step: when it has been gathered, so have all before it."""
         self._count += 1
-        self.join.wait()
         step = Step(self._count, {}, is_last=True)
-        self._results.put(Gathered(step, step.first, step.last, [], ends=True))
+        with suppress(ClosedError):  # the join has failed, and who waits for results knows
+            self.join.crew.wait_until(self.join.is_through)
+            self._results.put(Gathered(step, step.first, step.last, [], ends=True))
 
     def _put_stuck_rows_behind(self) -> None:
         """Forget what has expired behind rows that have not: see `WholeWindow`."""
@@ -310,16 +312,13 @@ class SharedStream:
 
     def _give_back(self) -> None:
         """Take the windows from the threads; if these have failed, with new indexes."""
-        try:
+        if self.join.crew.failure is None:
             self.join.settle()
-        except BaseException:
-            for window in self.held:
+        self.join.close()
+        for window in self.held:
+            if self.join.crew.failure is not None:
                 window.rebuild()
-            raise
-        finally:
-            self.join.close()
-            for window in self.held:
-                window.note_times()
+            window.note_times()
 
 
 def without(matches: Matches, keep: Flags) -> Matches:
