@@ -17,11 +17,9 @@ from streamjoin.joins.times import ticks, time_type, to_key
 from streamjoin.keys.operands import Side
 from streamjoin.opening import Opening
 from streamjoin.parallel.shared_join import TASK
-from streamjoin.parallel.shared_stream import SharedStream
-from streamjoin.pipeline import Pipeline, sides_of
+from streamjoin.pipeline import Pipeline, sides_of, threads_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
-from streamjoin.split.executor import SplitExecutor
 from streamjoin.stats import JoinStats
 from streamjoin.windows import Duration, TimeWindow, Window
 
@@ -176,11 +174,13 @@ class StreamJoin:
                 "of pairs (left, right)"
             )
         steps = (sides_of(each) for each in source)
+        while self._engine is None and (sides := next(steps, None)) is not None:
+            yield from self._punctuated(self._deliveries(*sides))
+        engine = self._engine
+        if engine is not None and (threads := threads_of(engine, task_rows)) is not None:
+            yield from self._pipeline(engine, threads, steps)
         for sides in steps:
             yield from self._punctuated(self._deliveries(*sides))
-            engine = self._engine
-            if engine is not None and (threads := self._streaming(engine, task_rows)) is not None:
-                yield from self._pipeline(engine, threads, steps)
         if self._engine is not None and self._engine.collector.count:
             delivered = self._engine.flush()
             yield from self._punctuated(delivered)
@@ -190,15 +190,6 @@ class StreamJoin:
         for delivery in delivered:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
-
-    def _streaming(self, engine: Engine, task_rows: int) -> Streaming | None:
-        """Return the threads that can join a source ahead of its results, if there are any."""
-        engine.settle()
-        if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
-            return None
-        if isinstance(engine.join, SplitExecutor):
-            return engine.join
-        return SharedStream.of(engine, task_rows)
 
     def _pipeline(
         self, engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]]

@@ -15,6 +15,8 @@ from streamjoin.errors import CoreError, StreamJoinError
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
+from streamjoin.parallel.shared_stream import SharedStream
+from streamjoin.split.executor import SplitExecutor
 from streamjoin.split.gathering import Gathered
 from streamjoin.split.losses import raise_error
 
@@ -106,6 +108,16 @@ class Pipeline:
         for delivery in gathered.found:
             self.engine.counters.matches += delivery.matches
             yield delivery
+
+
+def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
+    """Return the threads that can join a source ahead of its results, if there are any."""
+    engine.settle()
+    if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
+        return None
+    if isinstance(engine.join, SplitExecutor):
+        return engine.join
+    return SharedStream.of(engine, task_rows)
 
 
 def sides_of(item: Any) -> tuple[Any, Any]:

@@ -88,9 +88,9 @@ class SharedJoin:
         self.queue = make_queue(queue, ranges)
         self.head = 0  # entries before this one have been propagated
         for index in indexes:
-            # While one is merged, the other's T_I goes on growing; and others may run ahead of the
-            # slowest worker by a whole queue.
-            index.reserve(queue + max(index.limit // 4, LEAST))
+            # While one is merged, the other's T_I goes on growing; and as many rows as the ring has
+            # may go into it beyond the edge.
+            index.reserve(ring + max(index.limit // 4, LEAST))
         self.sides = [Side.of(index) for index in indexes]
         self.windows = [make_window(each.index.pim, ring, each.published) for each in self.sides]
         self.limits = np.full(4, NEVER)
@@ -106,7 +106,7 @@ class SharedJoin:
     def set_limits(self, number: int, due: int, full: int) -> None:
         """Set at which edge an index is merged, and at which its T_I may have no room."""
         self.limits[number] = due
-        self.limits[2 + number] = full if full == NEVER else full - self.queue.states.size
+        self.limits[2 + number] = full if full == NEVER else full - self.ring
 
     # Workers.
 
@@ -196,11 +196,14 @@ class SharedJoin:
         while first < len(entries):
             self.crew.wait_for(lambda: self._room() > 0)
             part = entries.part(first, first + self._room())
+            counts = []
             for number, side in enumerate(self.sides):
                 keys = part.keys[part.stores(None if len(self.sides) == 1 else number)]
                 shared_window.keep_keys(self.windows[number], side.published, keys)
-                side.published += keys.size
+                counts.append(keys.size)
             work_queue.publish(self.queue, *part.columns())
+            for side, count in zip(self.sides, counts, strict=True):
+                side.published += count  # behind the queue: see `processed`
             self.crew.wake()
             first += len(part)
 
@@ -259,11 +262,16 @@ class SharedJoin:
             self._merging.release()
 
     def processed(self, number: int) -> int:
-        """Return the first row of a window whose entry nobody has acquired; in quiet only."""
+        """Return the first row of a window whose entry nobody has acquired; in quiet only.
+
+        The source may go on publishing. What it has published is read before the queue, so that
+        rows which come in between are found there.
+        """
+        published = self.sides[number].published
         tail, mask = int(self.queue.control[TAIL]), self.queue.states.size - 1
         slots = np.arange(int(self.queue.control[NEXT]), tail) & mask
         mine = self.queue.rows[slots] != NOT_STORED
         if len(self.sides) == 2:
             mine &= self.queue.sides[slots] == number
         rows = self.queue.rows[slots[mine]]
-        return int(rows[0]) if rows.size else self.sides[number].published
+        return int(rows[0]) if rows.size else published
