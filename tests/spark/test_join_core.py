@@ -17,7 +17,7 @@ from spark.answers import duckdb_pairs, within
 from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import INDEXES
-from streamjoin.joins import routing, sizes
+from streamjoin.joins import routing, sizes, whole_window
 from streamjoin.spark import state
 from streamjoin.spark.join_core import JoinCore
 
@@ -35,6 +35,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
+    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
     monkeypatch.setattr(routing, "ENOUGH", 20)
     monkeypatch.setattr(state, "MANY", 4)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -12,6 +12,7 @@ from joins.small_streams import check, table
 
 import streamjoin as sj
 from streamjoin import config
+from streamjoin.indexes.registry import INDEXES
 from streamjoin.split import core
 from streamjoin.split.core import Core
 from streamjoin.split.executor import SplitExecutor
@@ -19,7 +20,7 @@ from streamjoin.split.executor import SplitExecutor
 random = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 cores = st.integers(1, 5)
 orders = st.sampled_from(["none", "outer", "inner", 1, 2, 3])
-algorithms = st.sampled_from(["auto", "bi_sort", "rap_table", "wib_tree", "b_tree", "scan"])
+algorithms = st.sampled_from(["auto", *INDEXES])
 
 
 def sequence(result):

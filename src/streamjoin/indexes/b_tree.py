@@ -18,7 +18,7 @@ from streamjoin.indexes import forest as trees
 from streamjoin.indexes.forest import ALL, NO_ROOM, Forest
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.window_index import LEAST, WindowIndex
+from streamjoin.indexes.window_index import LEAST, WindowIndex, wrap
 from streamjoin.kernels import Keys, Positions, RowIds, kernel
 
 
@@ -80,6 +80,14 @@ class BTree(WindowIndex):
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         remove_batch(self.forest, keys, rows)
+        if self.forest.supply[trees.USED] > 2 * trees.blocks_for(1, self.size + LEAST):
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Give back the blocks of tuples that have expired. O(n)."""
+        keys, row_ids = self._live()
+        self.forest = trees.make_forest(1, self.size + LEAST)
+        self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
         """Yield what the probes find, some at a time."""

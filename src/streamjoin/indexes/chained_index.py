@@ -32,7 +32,7 @@ from streamjoin.indexes.forest import ALL, NO_ROOM, Forest
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.immutable_tree import DEPTH, Immutable
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.window_index import LEAST, WindowIndex
+from streamjoin.indexes.window_index import LEAST, WindowIndex, wrap
 from streamjoin.kernels import Keys, Positions, RowIds, kernel
 
 LENGTH = 2  # links, the active one included: the shortest chain is the fastest
@@ -162,6 +162,14 @@ class BChain(WindowIndex):
         self.links = [link for link in self.links[:-1] if link.live] + self.links[-1:]
         if not self.links[-1].live and self.links[-1].size:
             self.links[-1] = Link(trees.make_forest(1, LEAST))
+        if sum(link.size for link in self.links) > 2 * self.size + LEAST:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Begin again with what is alive, where a window has become smaller than it was. O(n)."""
+        keys, row_ids = self._live()
+        self.links = [Link(trees.make_forest(1, LEAST))]
+        self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
         """Yield what the probes find, link by link."""

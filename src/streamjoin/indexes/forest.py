@@ -303,18 +303,18 @@ def collect(
 
 @kernel
 def join_children(forest: Forest, node: Int, place: Int) -> None:
-    """Put a child and the one behind it together; leaves share their tuples if that is too much."""
+    """Put a child and the one behind it together, or let them share if that is too much."""
     left, right = child_of(forest, node, place), child_of(forest, node, place + 1)
     before, behind = size_of(forest, left), size_of(forest, right)
     total, height = before + behind, height_of(forest, left)
-    if height == 0 and total > WIDTH - WIDTH // 4:
-        share_tuples(forest, left, right)
-        forest.keys[node * BLOCK + place] = forest.keys[left * BLOCK + total // 2 - 1]
-        return
-    if total > WIDTH:
-        return
     if height > 0:
         forest.keys[left * BLOCK + before - 1] = forest.keys[node * BLOCK + place]
+    if total > WIDTH - WIDTH // 4:
+        share_cells(forest, left, right)
+        cut = total // 2
+        forest.keys[node * BLOCK + place] = forest.keys[left * BLOCK + cut - 1]
+        pad(forest, left, cut - np.int64(height > 0))
+        return
     move(forest, right, 0, behind, left, before)
     set_header(forest, left, total, next_of(forest, right), height)
     give_back(forest, right)
@@ -328,8 +328,8 @@ def join_children(forest: Forest, node: Int, place: Int) -> None:
 
 
 @kernel
-def share_tuples(forest: Forest, left: Int, right: Int) -> None:
-    """Let two neighbouring leaves have half of their tuples each."""
+def share_cells(forest: Forest, left: Int, right: Int) -> None:
+    """Let two neighbours have half of their tuples or children each."""
     before, behind = size_of(forest, left), size_of(forest, right)
     cut = (before + behind) // 2
     if before < cut:
@@ -342,7 +342,6 @@ def share_tuples(forest: Forest, left: Int, right: Int) -> None:
         for i in range(behind - 1, -1, -1):
             move(forest, right, i, i + 1, right, i + moved)
         move(forest, left, cut, before, right, 0)
-        pad(forest, left, cut)
     forest.cells[cell_of(left, SIZE)] = cut
     forest.cells[cell_of(right, SIZE)] = before + behind - cut
 
@@ -358,17 +357,29 @@ def lower_root(forest: Forest, tree: Int) -> None:
 
 @inlined
 def remove(forest: Forest, tree: Int, key: Int, row: Int) -> bool:
-    """Take a tuple out; return whether it was there."""
-    block = tree
-    while height_of(forest, block) > 0:
-        place, size = count_below(forest, block, key), size_of(forest, block)
-        if 4 * size_of(forest, child_of(forest, block, place)) <= WIDTH and size > 1:
-            join_children(forest, block, min(place, size - 2))
-            if block == tree and size_of(forest, tree) == 1:
-                lower_root(forest, tree)
-                continue
-            place = count_below(forest, block, key)
-        block = child_of(forest, block, place)
+    """Take a tuple out; return whether it was there.
+
+    Where the first leaf that may hold a key does not, the separator behind it is lowered: else
+    leaves of equal keys would be emptied from behind it, where nobody puts them together.
+    """
+    block, bound = tree, NONE
+    while True:
+        while height_of(forest, block) > 0:
+            place, size = count_below(forest, block, key), size_of(forest, block)
+            if 4 * size_of(forest, child_of(forest, block, place)) <= WIDTH and size > 1:
+                join_children(forest, block, min(place, size - 2))
+                if block == tree and size_of(forest, tree) == 1:
+                    lower_root(forest, tree)
+                    continue
+                place = count_below(forest, block, key)
+            if place < size_of(forest, block) - 1:
+                bound = block * BLOCK + place
+            block = child_of(forest, block, place)
+        at, size = count_below(forest, block, key), size_of(forest, block)
+        if at < size or bound == NONE or forest.keys[bound] > key or key == MIN_KEY:
+            break
+        forest.keys[bound] = key - 1
+        block, bound = tree, NONE
     while block != NONE:
         at, size = count_below(forest, block, key), size_of(forest, block)
         while at < size and forest.keys[block * BLOCK + at] == key:

@@ -201,7 +201,8 @@ class PIMTree(WindowIndex):
     def _insert(self, keys: Keys, rows: RowIds) -> None:
         first = 0
         while first < keys.size:
-            last = min(keys.size, first + self.limit - self.fresh_count)
+            # The limit may have fallen below what is there since.
+            last = min(keys.size, first + max(self.limit - self.fresh_count, 0))
             reached = insert_batch(self.pim, keys, rows, first, last)
             self.fresh_count += reached - first
             first = reached
@@ -226,16 +227,19 @@ class PIMTree(WindowIndex):
     def next_fixed(self) -> Immutable:
         """Return an empty T_S with room for all that is alive: the one before, if it fits."""
         spare, self.spare = self.spare, None
-        if spare is not None:
-            room = spare.keys.size // immutable.WORDS * LEAF
-            if self.size < room < 4 * self.size + LEAST:
-                return spare
+        if spare is not None and self.fits(spare):
+            return spare
         return immutable.make_immutable(self.size + self.size // 16 + LEAF)
+
+    def fits(self, fixed: Immutable) -> bool:
+        """Whether the memory of a T_S is enough for all that is alive, and not far too much."""
+        room = fixed.keys.size // immutable.WORDS * LEAF
+        return self.size < room < 4 * self.size + LEAST
 
     def adopt(self, fixed: Immutable) -> None:
         """Go on with a new T_S, and an empty T_I."""
         pim = self.pim
-        self.spare, self.fresh_count = pim.fixed, 0
+        self.spare, self.fresh_count = pim.fixed if self.fits(pim.fixed) else None, 0
         levels, offsets = int(fixed.info[DEPTH]), fixed.info[OFFSETS:]
         entry = max(min(self.depth, levels - 1), 0)
         count = int(offsets[entry + 1] - offsets[entry]) if entry else 1

@@ -47,9 +47,11 @@ class Column:
         self.size += values.size
 
     def drop(self, count: int) -> None:
-        """Forget the first values. O(1)."""
+        """Forget the first values; O(1) each, amortised, since few are left when some are moved."""
         self.first += count
         self.size -= count
+        if self.slots.size > 4 * self.size + FEW_ROWS:
+            self.first, self.slots = 0, self.values.copy()
 
     @property
     def values(self) -> Keys:
@@ -65,8 +67,8 @@ class Column:
 class Ordinals:
     """Arrival numbers of rows; only the first one while no row was left out.
 
-    Each batch of them ascends. In count windows all do, which is what `rows` and `last` go by; in
-    time windows a restored join may append older rows behind newer ones.
+    In count windows they ascend, which is what `rows` and `last` go by; in time windows a restored
+    join may append older rows behind newer ones, and a whole window puts some behind all others.
     """
 
     def __init__(self) -> None:
@@ -74,13 +76,13 @@ class Ordinals:
         self.column: Column | None = None
 
     def append(self, ordinals: Keys) -> None:
-        """Add ascending numbers."""
+        """Add numbers; in count windows they ascend."""
         if not ordinals.size:
             return
         if not self.size:
             self.first = int(ordinals[0])
-        begin, end = self.first + self.size, self.first + self.size + ordinals.size - 1
-        follows = (int(ordinals[0]), int(ordinals[-1])) == (begin, end)
+        begin = self.first + self.size
+        follows = np.array_equal(ordinals, np.arange(begin, begin + ordinals.size))
         if self.column is None and not follows:
             self.column = Column()
             self.column.append(np.arange(self.first, self.first + self.size))

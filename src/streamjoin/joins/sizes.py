@@ -27,7 +27,7 @@ class Sizes:
     ticks: int | None = None
     large: int = np.iinfo(np.int32).max
     at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
-    rows: int = 0  # of the whole window, if that is known
+    rows: int = 0  # of the whole window, or of a core's part, if that is known
 
     def room(self, rows: int, span: int, coming: int) -> int:
         """Return how many more rows fit beside so many that span so much, of those that come."""
@@ -44,7 +44,7 @@ def sizes_of(window: Window | None, plan: JoinPlan, side: Side, cores: int = 1) 
     if isinstance(window, CountWindow):
         rows = window.left if side == "left" else window.right
         most = min(max(-(-rows // subwindows), FEW_ROWS), MOST_COUNTED)
-        return Sizes(most, rows=rows)
+        return Sizes(most, rows=-(-rows // cores))
     if isinstance(window, TimeWindow):
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact

@@ -78,8 +78,6 @@ class WholeWindow(Subwindow):
             self._drop(self.ordinals.count_before(before))
             return
         times = self.range_keys[self.plan.time_part]
-        if self.newest < before:
-            self._drop(len(self))
         dropped = False
         while len(self):
             part = times.values[: max(len(self) // PARTS, FEW_ROWS)]
