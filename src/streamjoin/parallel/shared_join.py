@@ -64,7 +64,8 @@ class Side:
 
     def note_rows(self, edge: int) -> None:
         """Let the index know how many rows it holds, now that all before the edge are in it."""
-        self.index.base, self.index.size = self.dropped % (1 << 32), edge - self.dropped
+        dropped = min(self.dropped, edge)  # read once: rows go on leaving
+        self.index.base, self.index.size = dropped % (1 << 32), edge - dropped
         self.index.fresh_count = edge - self.merged
 
 
@@ -220,11 +221,12 @@ class SharedJoin:
         acquired at the time of a glimpse, no search goes by an edge from before it.
         """
         side = self.sides[number]
-        edge, acquired = side.glimpse
-        if self.head >= acquired:
-            side.safe = max(side.safe, edge)
-            seen = shared_window.edge_of(self.windows[number])
-            side.glimpse = seen, int(self.queue.control[NEXT])
+        for _ in range(2):  # if nothing is on its way, what is seen now holds at once
+            edge, acquired = side.glimpse
+            if self.head >= acquired:
+                side.safe = max(side.safe, edge)
+                seen = shared_window.edge_of(self.windows[number])
+                side.glimpse = seen, int(self.queue.control[NEXT])
         return side.safe + self.ring - side.published
 
     def wait(self) -> None:

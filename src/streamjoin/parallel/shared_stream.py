@@ -161,8 +161,9 @@ class SharedStream:
         if self.plan.counted is not None:
             assert window.ordinals is not None
             assert batch.visible is not None
-            firsts, lasts = (each + dropped for each in window.ordinals.rows(*batch.visible))
-            firsts = np.maximum(firsts, dropped)
+            first, last = window.ordinals.rows(*batch.visible)
+            firsts = dropped + np.maximum(first, 0)
+            lasts = dropped + np.minimum(last, len(window) - 1)
         else:
             # Left rows of a step come before its right ones.
             seen = dropped + len(window) if side == "right" else before[other]

@@ -115,13 +115,19 @@ def update(window: SharedWindow, key: Int, row: Int) -> None:
 
 @inlined
 def move_edge(window: SharedWindow) -> None:
-    """Move the edge behind the rows that are marked, unless another thread does."""
-    if atomics.try_lock(window.control, EDGE_LOCK):
-        edge, mask = atomics.load(window.control, EDGE), window.marks.size - 1
+    """Move the edge behind the rows that are marked, unless another thread does.
+
+    Whoever does looks once more when it is through: the others rely on it.
+    """
+    mask = window.marks.size - 1
+    while atomics.try_lock(window.control, EDGE_LOCK):
+        edge = atomics.load(window.control, EDGE)
         while atomics.load(window.marks, edge & mask) == edge:
             edge += 1
         atomics.store(window.control, EDGE, edge)
         atomics.unlock(window.control, EDGE_LOCK)
+        if atomics.load(window.marks, edge & mask) != edge:
+            return
 
 
 @kernel
