@@ -37,9 +37,22 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
     return compiled
 
 
-def inlined(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile a part of kernels into each of them: a call would pass every array number by number."""
-    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)(
+def bare(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a kernel that makes no arrays and counts no references to those that it takes.
+
+    Numba counts each time that a kernel looks at an array of a named tuple: an atomic addition,
+    which takes longer than most of what we do for a tuple, and for which threads would queue up.
+    A kernel that makes arrays after all is refused when it is compiled.
+    """
+    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy", _nrt=False)(
         function
     )
+    return compiled
+
+
+def inlined(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a part of bare kernels into each: a call would pass every array number by number."""
+    compiled: Callable[P, T] = njit(
+        nogil=True, cache=True, error_model="numpy", forceinline=True, _nrt=False
+    )(function)
     return compiled
