@@ -179,7 +179,7 @@ def set_header(forest: Forest, block: Int, size: Int, after: Int, height: Int) -
 
 
 @bare
-def clear(forest: Forest, trees: int) -> None:
+def clear(forest: Forest, trees: Int) -> None:
     """Begin again with so many empty trees."""
     for tree in range(trees):
         pad(forest, tree, 0)
