@@ -21,7 +21,7 @@ from streamjoin.indexes.forest import Forest
 from streamjoin.indexes.immutable_tree import Immutable, make_immutable
 from streamjoin.indexes.pim_tree import PIMTree
 from streamjoin.indexes.window_index import WindowIndex
-from streamjoin.kernels import Keys
+from streamjoin.kernels import Keys, Positions
 
 ROOM = 1 << 16  # matches that one tuple may have
 NEVER = 1 << 62
@@ -46,11 +46,10 @@ class TupleJoin(ABC, Generic[Index]):
         """The streams that have an index."""
         return range(1 if self.streams.load.itself else 2)
 
-    def insert(self, side: int, keys: Keys) -> None:
-        """Insert tuples at once, without probing."""
-        order = np.argsort(keys, kind="stable")
+    def insert(self, side: int, keys: Keys, order: Positions) -> None:
+        """Insert tuples at once, keys ascending, that come in this order; without probing."""
         index = self.indexes[side]
-        index.insert(keys[order], (len(index) + order).astype(np.int32))
+        index.insert(keys, (len(index) + order).astype(np.int32))
 
     def expire(self, side: int, keys: Keys) -> None:
         """Let the oldest tuples expire at once."""
@@ -191,7 +190,7 @@ class NestedJoin(TupleJoin[BTree]):
     def __init__(self, streams: Streams) -> None:
         super().__init__(streams, BTree)
 
-    def insert(self, side: int, keys: Keys) -> None:
+    def insert(self, side: int, keys: Keys, order: Positions) -> None:
         """Do nothing: the ring is the window."""
 
     def expire(self, side: int, keys: Keys) -> None:

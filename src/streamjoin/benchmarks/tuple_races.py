@@ -16,6 +16,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from streamjoin.benchmarks.harness import Series
 from streamjoin.benchmarks.tuple_joins import TupleJoin
 from streamjoin.benchmarks.tuple_streams import AHEAD, Load, Streams
@@ -42,10 +44,15 @@ class Race:
         for side in self.sides:
             left = int(self.streams.windows[side])
             while left:
-                keys = self.streams.draw(side, min(left, AHEAD))
-                for join in self.joins.values():
-                    join.insert(side, keys)
-                left -= keys.size
+                count = min(left, AHEAD)
+                self._insert(side, count)
+                left -= count
+
+    def _insert(self, side: int, count: int) -> None:
+        keys = self.streams.draw(side, count)
+        order = np.argsort(keys, kind="stable")
+        for join in self.joins.values():
+            join.insert(side, keys[order], order)
 
     @property
     def sides(self) -> range:
@@ -60,10 +67,9 @@ class Race:
             while left:
                 count = min(left, max(window // 8, 1), AHEAD)
                 gone = self.streams.take(side, self.streams.drawn[side] - window, count)
-                keys = self.streams.draw(side, count)
                 for join in self.joins.values():
                     join.expire(side, gone)
-                    join.insert(side, keys)
+                self._insert(side, count)
                 left -= count
         for join in self.joins.values():
             join.prepare()
