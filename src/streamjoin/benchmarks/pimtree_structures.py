@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.benchmarks import tuple_at_a_time as kernels
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
 from streamjoin.benchmarks.pimtree_scale import B_TREE, RATE, WINDOW, Scale, im_tree, pim_tree
@@ -29,7 +28,7 @@ from streamjoin.kernels import Keys, RowIds
 CHAINS: dict[str, type[BChain]] = {"B-chain": BChain, "IB-chain": IBChain}
 DEPTHS = (0, 1, 2, 3)
 PROBES = 1 << 15  # tuples for which one step is measured
-TIMES = 3
+TIMES = 5
 BATCH = 1 << 18
 MEMORY = 2.2
 
@@ -131,15 +130,13 @@ def next_tuples(join: TupleJoin[Any], count: int) -> tuple[Keys, RowIds, Keys, R
     return keys, rows, streams.take(0, base, count), old
 
 
-def search_costs(
-    join: TupleJoin[Any], search: Callable[[Keys], int], find: Callable[..., object]
-) -> dict[str, float]:
-    """Return what it costs to go down to a leaf, and to scan from there; ns a tuple."""
+def search_costs(join: TupleJoin[Any], find: Callable[..., object]) -> dict[str, float]:
+    """Return what it costs to find the lowest key of a band, and to go on; ns a tuple."""
     index, reach = join.indexes[0], join.streams.load.reach
     keys = UNIFORM.keys(join.streams.rng, PROBES)
     lower, upper = keys - reach, keys + reach
     places = np.empty(1 << 20, np.int32), *(np.empty(PROBES, np.int64) for _ in "se")
-    down = timed(search, lower)
+    down = timed(find, index.base, lower, lower, 0, *places)
     all_in_all = timed(find, index.base, lower, upper, 0, *places)
     return {"search": down / PROBES * 1e9, "scan": (all_in_all - down) / PROBES * 1e9}
 
@@ -151,11 +148,7 @@ def b_tree_steps(join: BTreeJoin) -> dict[str, float]:
     costs = {
         "delete": timed(b_tree.remove_batch, index.forest, old_keys, old) / PROBES * 1e9,
         "insert": timed(b_tree.insert_batch, index.forest, keys, rows, 0) / PROBES * 1e9,
-        **search_costs(
-            join,
-            partial(kernels.search_b_tree, index.forest),
-            partial(b_tree.find_batch, index.forest),
-        ),
+        **search_costs(join, partial(b_tree.find_batch, index.forest)),
     }
     # Back to what it was, for the next time.
     b_tree.remove_batch(index.forest, keys, rows)
@@ -170,11 +163,7 @@ def pim_tree_steps(join: PIMTreeJoin) -> dict[str, float]:
     count = index.limit
     keys, rows, _, _ = next_tuples(join, count)
     first = timed(pims.insert_batch, index.pim, keys, rows, 0, count // 2)
-    costs = search_costs(
-        join,
-        partial(kernels.search_pim_tree, index.pim),
-        partial(pims.find_batch, index.pim),
-    )
+    costs = search_costs(join, partial(pims.find_batch, index.pim))
     second = timed(pims.insert_batch, index.pim, keys, rows, count // 2, count)
     costs["insert"] = (first + second) / count * 1e9
     # As many expire as have come.

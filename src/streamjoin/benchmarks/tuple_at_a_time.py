@@ -26,7 +26,7 @@ from streamjoin.indexes import immutable_tree as immutable
 from streamjoin.indexes import pim_tree
 from streamjoin.indexes.forest import Forest
 from streamjoin.indexes.immutable_tree import DEPTH, Immutable
-from streamjoin.indexes.pim_tree import ENTRY, Pim
+from streamjoin.indexes.pim_tree import Pim
 from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined
 
 Links = tuple[Forest, ...]
@@ -236,23 +236,3 @@ def run_nested(feed: Feed, begin: int) -> tuple[int, int]:
         else:
             matches += join_nested(feed.right, feed.left, feed, 1, 0)
     return feed.sides.size, matches
-
-
-@bare
-def search_b_tree(forest: Forest, lower: Keys) -> Int:
-    """Go down to the leaf of each key, and no further; return a sum, so that it has to be done."""
-    leaves = np.int64(0)
-    for i in range(lower.size):
-        leaves += trees.find_leaf(forest, 0, lower[i])
-    return leaves
-
-
-@bare
-def search_pim_tree(pim: Pim, lower: Keys) -> Int:
-    """Go down to the leaf of each key in T_S and in T_I; see `search_b_tree`."""
-    leaves, entry = np.int64(0), pim.shape[ENTRY]
-    for i in range(lower.size):
-        tree = immutable.find_node(pim.fixed, lower[i], 0, 0, entry)
-        leaves += immutable.find_node(pim.fixed, lower[i], tree, entry, pim.fixed.info[DEPTH])
-        leaves += trees.find_leaf(pim.fresh, tree, lower[i])
-    return leaves
