@@ -21,6 +21,8 @@ Int = Any  # a scalar of a kernel: whether int or np.int64, Numba sees one machi
 MIN_KEY = np.iinfo(np.int64).min
 MAX_KEY = np.iinfo(np.int64).max
 
+OPTIONS: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
+BARE: Any = OPTIONS | {"_nrt": False}  # without Numba's runtime, which counts references
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -33,13 +35,22 @@ def copy_into(old: Sequence[NDArray[Any]], new: Sequence[NDArray[Any]]) -> None:
 
 def kernel(function: Callable[P, T]) -> Callable[P, T]:
     """Compile ``function`` at its first call, without the GIL, and cache it on disk."""
-    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy")(function)
+    compiled: Callable[P, T] = njit(**OPTIONS)(function)
+    return compiled
+
+
+def bare(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a kernel that makes no arrays and counts no references to those that it takes.
+
+    Numba counts each time that a kernel looks at an array of a named tuple: an atomic addition,
+    which takes longer than most of what we do for a tuple, and for which threads would queue up.
+    A kernel that makes arrays after all is refused when it is compiled.
+    """
+    compiled: Callable[P, T] = njit(**BARE)(function)
     return compiled
 
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile a part of kernels into each of them: a call would pass every array number by number."""
-    compiled: Callable[P, T] = njit(nogil=True, cache=True, error_model="numpy", forceinline=True)(
-        function
-    )
+    """Compile a part of bare kernels into each: a call would pass every array number by number."""
+    compiled: Callable[P, T] = njit(**BARE, forceinline=True)(function)
     return compiled

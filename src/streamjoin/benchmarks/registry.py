@@ -23,6 +23,7 @@ def _lazy(module: str) -> Suite:
 SUITES: dict[str, Suite] = {
     "engine": _lazy("streamjoin.benchmarks.engine"),
     "panjoin": _lazy("streamjoin.benchmarks.panjoin"),
+    "pimtree": _lazy("streamjoin.benchmarks.pimtree"),
     "spark": _lazy("streamjoin.benchmarks.spark"),
     "splitjoin": _lazy("streamjoin.benchmarks.splitjoin"),
 }

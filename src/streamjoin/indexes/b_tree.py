@@ -19,10 +19,10 @@ from streamjoin.indexes.forest import ALL, NO_ROOM, Forest
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.window_index import LEAST, WindowIndex, wrap
-from streamjoin.kernels import Keys, Positions, RowIds, kernel
+from streamjoin.kernels import Keys, Positions, RowIds, bare
 
 
-@kernel
+@bare
 def insert_batch(forest: Forest, keys: Keys, rows: RowIds, first: int) -> int:
     """Insert tuples from ``first`` on; return where room ran out."""
     for i in range(first, keys.size):
@@ -32,7 +32,7 @@ def insert_batch(forest: Forest, keys: Keys, rows: RowIds, first: int) -> int:
     return keys.size
 
 
-@kernel
+@bare
 def remove_batch(forest: Forest, keys: Keys, rows: RowIds) -> int:
     """Remove tuples; return how many were there."""
     removed = 0
@@ -41,7 +41,7 @@ def remove_batch(forest: Forest, keys: Keys, rows: RowIds) -> int:
     return removed
 
 
-@kernel
+@bare
 def find_batch(
     forest: Forest,
     base: int,

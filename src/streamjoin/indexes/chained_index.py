@@ -33,12 +33,13 @@ from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.immutable_tree import DEPTH, Immutable
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.window_index import LEAST, WindowIndex, wrap
-from streamjoin.kernels import Keys, Positions, RowIds, kernel
+from streamjoin.kernels import Keys, Positions, RowIds, bare
 
+MOST = 1 << 20  # tuples that an empty link has room for; after that it grows
 LENGTH = 2  # links, the active one included: the shortest chain is the fastest
 
 
-@kernel
+@bare
 def find_batch(
     tree: Immutable,
     base: int,
@@ -115,7 +116,7 @@ class BChain(WindowIndex):
     @property
     def share(self) -> int:
         """How many tuples a link holds before it is archived."""
-        return max(max(self.size, self.capacity) // (self.length - 1), 1)
+        return max(-(-max(self.size, self.capacity) // (self.length - 1)), 1)
 
     def _insert(self, keys: Keys, rows: RowIds) -> None:
         """Insert oldest first, so that links follow each other in arrival."""
@@ -151,7 +152,7 @@ class BChain(WindowIndex):
             immutable.merge(immutable.make_immutable(0), active.tree, 1, self.base, frozen)
             active.tree, active.size = frozen, active.live
         self.links = [link for link in self.links if link.live]
-        self.links.append(Link(trees.make_forest(1, LEAST)))
+        self.links.append(Link(trees.make_forest(1, min(self.share, MOST))))
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         count = keys.size

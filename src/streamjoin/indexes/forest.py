@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, RowIds, inlined, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, RowIds, bare, inlined
 
 NONE = -1
 NO_ROOM = -1
@@ -148,11 +148,11 @@ def count_upto(forest: Forest, block: Int, key: Int) -> Int:
 @inlined
 def move(forest: Forest, source: Int, first: Int, last: Int, target: Int, at: Int) -> None:
     """Copy keys and cells from ``first`` to ``last`` to another block."""
+    keys, new_keys = source * BLOCK + first, target * BLOCK + at
+    cells, new_cells = cell_of(source, CELLS + first), cell_of(target, CELLS + at)
     for i in range(last - first):
-        forest.keys[target * BLOCK + at + i] = forest.keys[source * BLOCK + first + i]
-        forest.cells[cell_of(target, CELLS + at + i)] = forest.cells[
-            cell_of(source, CELLS + first + i)
-        ]
+        forest.keys[np.uint64(new_keys + i)] = forest.keys[np.uint64(keys + i)]
+        forest.cells[new_cells + np.uint64(i)] = forest.cells[cells + np.uint64(i)]
 
 
 @inlined
@@ -178,7 +178,7 @@ def set_header(forest: Forest, block: Int, size: Int, after: Int, height: Int) -
     forest.cells[cell_of(block, HEIGHT)] = height
 
 
-@kernel
+@bare
 def clear(forest: Forest, trees: Int) -> None:
     """Begin again with so many empty trees."""
     for tree in range(trees):
@@ -188,13 +188,13 @@ def clear(forest: Forest, trees: Int) -> None:
     forest.supply[FREE] = NONE
 
 
-@kernel
+@bare
 def has_room(forest: Forest) -> bool:
     """Whether the supply has all blocks that one more insert may need: one a level, and a root."""
     return (forest.supply[USED] + 16) * BLOCK <= forest.keys.size
 
 
-@kernel
+@bare
 def take_block(forest: Forest) -> Int:
     """Return a block that nobody uses. What was given back is for forests of one thread."""
     block = forest.supply[FREE]
@@ -204,14 +204,14 @@ def take_block(forest: Forest) -> Int:
     return block
 
 
-@kernel
+@bare
 def give_back(forest: Forest, block: Int) -> None:
     """Put a block back into the supply."""
     forest.cells[cell_of(block, NEXT)] = forest.supply[FREE]
     forest.supply[FREE] = block
 
 
-@kernel
+@bare
 def divide(forest: Forest, node: Int, place: Int, key: Int) -> None:
     """Divide a full child of a node that is not full itself.
 
@@ -237,7 +237,7 @@ def divide(forest: Forest, node: Int, place: Int, key: Int) -> None:
     forest.cells[cell_of(node, SIZE)] = size + 1
 
 
-@kernel
+@bare
 def raise_root(forest: Forest, tree: Int, key: Int) -> None:
     """Move a full root into another block, and divide it there."""
     child, height = take_block(forest), height_of(forest, tree)
@@ -269,6 +269,15 @@ def insert(forest: Forest, tree: Int, key: Int, row: Int) -> None:
 
 
 @inlined
+def find_leaf(forest: Forest, tree: Int, key: Int) -> Int:
+    """Return the first leaf that may hold a key."""
+    block = tree
+    for _ in range(height_of(forest, tree)):
+        block = child_of(forest, block, count_below(forest, block, key))
+    return block
+
+
+@inlined
 def collect(
     forest: Forest,
     tree: Int,
@@ -283,9 +292,7 @@ def collect(
 
     Returns `NO_ROOM` if they do not fit.
     """
-    leaf = tree
-    for _ in range(height_of(forest, tree)):
-        leaf = child_of(forest, leaf, count_below(forest, leaf, lower))
+    leaf = find_leaf(forest, tree, lower)
     at = count_below(forest, leaf, lower)
     while True:
         size = size_of(forest, leaf)
@@ -301,7 +308,7 @@ def collect(
             return count
 
 
-@kernel
+@bare
 def join_children(forest: Forest, node: Int, place: Int) -> None:
     """Put a child and the one behind it together, or let them share if that is too much."""
     left, right = child_of(forest, node, place), child_of(forest, node, place + 1)
@@ -327,7 +334,7 @@ def join_children(forest: Forest, node: Int, place: Int) -> None:
     forest.cells[cell_of(node, SIZE)] = size - 1
 
 
-@kernel
+@bare
 def share_cells(forest: Forest, left: Int, right: Int) -> None:
     """Let two neighbours have half of their tuples or children each."""
     before, behind = size_of(forest, left), size_of(forest, right)
@@ -346,7 +353,7 @@ def share_cells(forest: Forest, left: Int, right: Int) -> None:
     forest.cells[cell_of(right, SIZE)] = before + behind - cut
 
 
-@kernel
+@bare
 def lower_root(forest: Forest, tree: Int) -> None:
     """Move an only child into its root's block."""
     child = child_of(forest, tree, 0)
@@ -395,7 +402,7 @@ def remove(forest: Forest, tree: Int, key: Int, row: Int) -> bool:
     return False
 
 
-@kernel
+@bare
 def first_leaf(forest: Forest, tree: Int) -> Int:
     """Return the leaf that a tree begins with."""
     block = np.int64(tree)
@@ -404,7 +411,7 @@ def first_leaf(forest: Forest, tree: Int) -> Int:
     return block
 
 
-@kernel
+@bare
 def copy_out(forest: Forest, trees: int, base: int, keys: Keys, rows: RowIds) -> int:
     """Write all tuples in order, with distances for rows, but for those before ``base``."""
     count = 0

@@ -32,19 +32,20 @@ from numpy.typing import NDArray
 from streamjoin.indexes.forest import (
     ALL,
     BLOCK,
-    CELLS,
     NO_ROOM,
     NONE,
     WRAP,
     Forest,
     aligned,
+    child_of,
     first_leaf,
     next_of,
     size_of,
 )
-from streamjoin.kernels import MAX_KEY, Int, Keys, RowIds, inlined, kernel
+from streamjoin.kernels import MAX_KEY, Int, Keys, RowIds, bare, inlined
 
-LEAF = 64  # tuples of a leaf: with their rows, twelve cache lines
+SHIFT = np.uint64(6)
+LEAF = 1 << 6  # tuples of a leaf: with their rows, twelve cache lines
 ROWS = 2 * LEAF  # where the rows of a leaf begin, counted in int32
 WORDS = LEAF + LEAF // 2  # of a leaf, counted in int64
 SLOTS = 64  # separators of a node: eight cache lines, compared all at once
@@ -83,52 +84,64 @@ def make_immutable(capacity: int) -> Immutable:
 
 
 @inlined
+def key_place(at: Int) -> Int:
+    """Return where the key of a tuple is."""
+    return (np.uint64(at) >> SHIFT) * np.uint64(WORDS) + (np.uint64(at) & np.uint64(LEAF - 1))
+
+
+@inlined
+def row_place(at: Int) -> Int:
+    """Return where the row of a tuple is."""
+    leaf, place = np.uint64(at) >> SHIFT, np.uint64(at) & np.uint64(LEAF - 1)
+    return leaf * np.uint64(2 * WORDS) + np.uint64(ROWS) + place
+
+
+@inlined
 def key_at(tree: Immutable, at: Int) -> Int:
     """Return the key of a tuple."""
-    return tree.keys[np.uint64(at // LEAF * WORDS + at % LEAF)]
+    return tree.keys[key_place(at)]
 
 
 @inlined
 def row_at(tree: Immutable, at: Int) -> Int:
     """Return the row of a tuple."""
-    return tree.cells[np.uint64(at // LEAF * 2 * WORDS + ROWS + at % LEAF)]
+    return tree.cells[row_place(at)]
 
 
 @inlined
 def put(tree: Immutable, at: Int, key: Int, row: Int) -> None:
     """Write a tuple; `build` makes the rest of the tree."""
-    tree.keys[np.uint64(at // LEAF * WORDS + at % LEAF)] = key
-    tree.cells[np.uint64(at // LEAF * 2 * WORDS + ROWS + at % LEAF)] = row
+    tree.keys[key_place(at)] = key
+    tree.cells[row_place(at)] = row
 
 
-@kernel
+@bare
 def build(tree: Immutable, size: Int) -> None:
     """Make the inner nodes for the first ``size`` tuples, which are there (A.3)."""
     leaves = -(-size // LEAF)
     for at in range(size, leaves * LEAF):
         put(tree, at, MAX_KEY, 0)
-    lengths = np.zeros(LEVELS, np.int64)
-    depth, children = 0, leaves
+    depth, children = np.int64(0), leaves
     while children > 1:
         children = -(-children // FANOUT)
-        lengths[depth] = children
         depth += 1
     tree.info[TUPLES], tree.info[DEPTH] = size, depth
+    # From the leaves up: first how many nodes a level has, then where it begins.
+    children = leaves
+    for level in range(depth - 1, -1, -1):
+        children = -(-children // FANOUT)
+        tree.info[OFFSETS + level + 1] = children
     for level in range(depth):
-        length = lengths[depth - 1 - level]
-        tree.info[OFFSETS + level + 1] = tree.info[OFFSETS + level] + length
+        tree.info[OFFSETS + level + 1] += tree.info[OFFSETS + level]
     span, children = LEAF, leaves  # tuples under a child, and how many children there are
     for level in range(depth - 1, -1, -1):
-        first = tree.info[OFFSETS + level]
-        for node in range(tree.info[OFFSETS + level + 1] - first):
-            for slot in range(SLOTS):
-                child = node * FANOUT + slot
-                follows = child + 1 < children
-                tree.inners[(first + node) * SLOTS + slot] = (
-                    key_at(tree, (child + 1) * span - 1) if follows else MAX_KEY
-                )
-        children = tree.info[OFFSETS + level + 1] - first
-        span *= FANOUT
+        first, last = tree.info[OFFSETS + level], tree.info[OFFSETS + level + 1]
+        for slot in range((last - first) * SLOTS):
+            child = slot // SLOTS * FANOUT + slot % SLOTS
+            tree.inners[first * SLOTS + slot] = (
+                key_at(tree, (child + 1) * span - 1) if child + 1 < children else MAX_KEY
+            )
+        children, span = last - first, span * FANOUT
 
 
 @inlined
@@ -178,38 +191,53 @@ def scan(
     return count
 
 
-@kernel
+@inlined
+def copy_upto(old: Immutable, at: Int, key: Int, base: Int, new: Immutable, count: Int) -> Int:
+    """Copy tuples from ``at`` on while keys are not above ``key``; return where both trees are now.
+
+    Whether a row is gone cannot be predicted, so it is written down without a branch, and written
+    over.
+    """
+    size = old.info[TUPLES]
+    while at < size:
+        stored = key_at(old, at)
+        if stored > key:
+            break
+        row = row_at(old, at)
+        put(new, count, stored, row)
+        count += is_there(row, base)
+        at += 1
+    return at, count
+
+
+@inlined
+def is_there(row: Int, base: Int) -> Int:
+    """Return 1 for a row that has not expired, or 0."""
+    return np.int64(((np.int64(row) - base) & WRAP) <= ALL)
+
+
+@bare
 def merge(old: Immutable, forest: Forest, trees: int, base: int, new: Immutable) -> None:
     """Make another tree of a tree and a forest, but for rows that are gone.
 
     What is in the forest came later, so it stands behind equal keys.
     """
-    size, i, count = old.info[TUPLES], np.int64(0), np.int64(0)
+    at, count = np.int64(0), np.int64(0)
     for tree in range(trees):
         leaf = first_leaf(forest, tree)
         while leaf != NONE:
-            held, j = size_of(forest, leaf), np.int64(0)
-            while j < held:
-                # Without a branch on keys: which comes first cannot be predicted.
-                key, stored = forest.keys[leaf * BLOCK + j], key_at(old, i)
-                takes = (i == size) | (key < stored)
-                row = row_at(old, i)
-                if takes:
-                    row = forest.cells[2 * leaf * BLOCK + CELLS + j]
-                put(new, count, key if takes else stored, row)
-                count += np.int64(((np.int64(row) - base) & WRAP) <= ALL)
-                j += np.int64(takes)
-                i += np.int64(not takes)
+            for place in range(size_of(forest, leaf)):
+                key = forest.keys[np.uint64(leaf * BLOCK + place)]
+                at, count = copy_upto(old, at, key, base, new, count)
+                row = child_of(forest, leaf, place)
+                put(new, count, key, row)
+                count += is_there(row, base)
             leaf = next_of(forest, leaf)
-    while i < size:
-        row = row_at(old, i)
-        put(new, count, key_at(old, i), row)
-        count += np.int64(((np.int64(row) - base) & WRAP) <= ALL)
-        i += 1
+    _, count = copy_upto(old, at, MAX_KEY, base, new, count)
     build(new, count)
 
 
-@kernel
+@bare
 def copy_out(tree: Immutable, base: int, keys: Keys, rows: RowIds) -> int:
     """Write all tuples in order, with distances for rows, but for those before ``base``."""
     count = 0

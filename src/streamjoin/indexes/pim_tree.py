@@ -42,7 +42,7 @@ from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, OFFSETS, TUPLES, Immutable
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.window_index import LEAST, WindowIndex
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, inlined, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, bare, inlined
 
 MERGE_RATIO = 1 / 8  # of the window: the best with one thread
 LOWEST = 99  # an insertion depth that is as deep as it can be
@@ -59,7 +59,7 @@ class Pim(NamedTuple):
     shape: NDArray[np.int64]  # insertion depth, number of trees
 
 
-@kernel
+@bare
 def attach(pim: Pim, depth: int) -> None:
     """Begin T_I anew, with an empty tree for each node of T_S at a depth."""
     fixed = pim.fixed
@@ -116,7 +116,7 @@ def collect(
     return count
 
 
-@kernel
+@bare
 def insert_batch(pim: Pim, keys: Keys, rows: RowIds, first: int, last: int) -> int:
     """Insert tuples from ``first`` to ``last``; return where room ran out."""
     for i in range(first, last):
@@ -126,7 +126,7 @@ def insert_batch(pim: Pim, keys: Keys, rows: RowIds, first: int, last: int) -> i
     return last
 
 
-@kernel
+@bare
 def find_batch(
     pim: Pim,
     base: int,
@@ -150,7 +150,7 @@ def find_batch(
     return lower.size, 0
 
 
-@kernel
+@bare
 def fill(fixed: Immutable, keys: Keys, rows: RowIds) -> None:
     """Load ascending keys."""
     for i in range(keys.size):
