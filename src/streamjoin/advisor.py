@@ -32,8 +32,8 @@ class Advice:
             return ALGORITHMS[self.algorithm]
         measured = load_thresholds().measured
         if measured:
-            return f"for each subwindow anew; measured on this machine, {measured}"
-        return "for each subwindow anew; 'streamjoin calibrate' measures what is best here"
+            return f"looks again as rows come; measured on this machine, {measured}"
+        return "looks again as rows come; 'streamjoin calibrate' measures what is best here"
 
 
 def advise(algorithm: str, has_key: bool, on: str) -> Advice:
@@ -53,5 +53,5 @@ def advise(algorithm: str, has_key: bool, on: str) -> Advice:
             "TimeWindow, or ask for algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
-        return Advice("auto", load_thresholds().describe())
+        return Advice("auto", load_thresholds().describe_any())
     return Advice(algorithm, "asked for")
