@@ -42,7 +42,11 @@ class Thresholds:
     def describe_any(self) -> str:
         """Say the whole rule in words, for a row with two matches."""
         told = describe_choice(self.costs)
-        return f"{told}; otherwise {self.describe()}" if told else self.describe()
+        return (
+            f"{told}, looked at again as rows come; otherwise {self.describe()}"
+            if told
+            else self.describe()
+        )
 
     def choose(self, batch: float, matches: float, rising: bool) -> str:
         """Return the structure for batches of so many rows, with so many matches a probe.

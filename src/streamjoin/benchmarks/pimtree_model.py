@@ -45,7 +45,7 @@ def predictions(
                 measured = measure(name, window)
                 predicted = steps_of(costs, name, window, MATCHES, batch=1).total
                 figure.add(name, window, measured)
-                figure.add(f"{name} (simulated)", window, predicted)
+                figure.add(f"{name} (predicted)", window, predicted)
                 errors[name].append(abs(predicted / measured - 1))
     report.figures.append(figure)
     for name, each in errors.items():

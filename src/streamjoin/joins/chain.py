@@ -14,8 +14,9 @@ that expiry stays whole and probes can skip subwindows. A side index stays small
 of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
 never changes the result.
 
-With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it is
-never full, unless another kind of structure is to come.
+With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it
+is never full, unless another kind of structure is to come. What has come since the structure was
+chosen is counted, so that the choice can be looked at again.
 """
 
 from collections.abc import Callable, Iterator
@@ -94,7 +95,7 @@ class Chain:
 
     @property
     def may_switch(self) -> bool:
-        """Whether a whole window, which is never full, has been replaced since the last choice."""
+        """Whether all rows of a whole window, which is never full, came after the last choice."""
         newest = self.subwindows[-1] if self.subwindows else None
         enough = max(len(self), FEW_PUSHES)
         return isinstance(newest, WholeWindow) and self.arrived >= enough

@@ -38,7 +38,8 @@ def choose_structure(chain: Chain, stored: Side, samples: Samples, batch: int) -
     rising = seen is not None and int(np.count_nonzero(keys > seen)) > keys.size // 2
     if keys.size:
         chain.greatest = int(keys.max())
-    subwindow = max(chain.expected, batch)
-    window = chain.sizes.rows or max(len(chain), batch)
-    rows = (window, subwindow)
-    return load_thresholds().choose_any(batch, share, rows, rising, chain.structure)
+    subwindow, thresholds = max(chain.expected, batch), load_thresholds()
+    if not chain.sizes.rows:  # whole windows are measured where rows leave in the order they came
+        return thresholds.choose(batch, share * subwindow, rising)
+    rows = (chain.sizes.rows, subwindow)
+    return thresholds.choose_any(batch, share, rows, rising, chain.structure)
