@@ -36,8 +36,11 @@ class Advice:
         return "for each subwindow anew; 'streamjoin calibrate' measures what is best here"
 
 
-def advise(algorithm: str, has_key: bool, on: str) -> Advice:
-    """Choose an algorithm; ``has_key`` tells whether condition or window give a key to index by."""
+def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Advice:
+    """Choose an algorithm; ``has_key`` tells whether condition or window give a key to index by.
+
+    Windows that are ``counted`` may be kept whole.
+    """
     if algorithm not in ("auto", *ALGORITHMS):
         raise StreamJoinError(
             f"algorithm {algorithm!r} does not exist; choose 'auto' or one of "
@@ -53,5 +56,6 @@ def advise(algorithm: str, has_key: bool, on: str) -> Advice:
             "TimeWindow, or ask for algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
-        return Advice("auto", load_thresholds().describe())
+        thresholds = load_thresholds()
+        return Advice("auto", thresholds.describe_any() if counted else thresholds.describe())
     return Advice(algorithm, "asked for")

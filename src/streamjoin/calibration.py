@@ -3,16 +3,19 @@
 A subwindow is filled in batches of one size, then probed in batches of that size. A row's cost is
 one insert and `SEARCHES` probes, pairs written out, as in a join. From these costs follow the
 thresholds of the choice: the batch from which BI-Sort is never beaten, and the matches likewise.
+The constants of the cost model are measured beside them, by `cost_measurement`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from time import perf_counter
 
 import numpy as np
 from rich.table import Table
 
+from streamjoin.cost_measurement import measure_costs
+from streamjoin.cost_model import Costs
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.registry import INDEXES
 from streamjoin.kernels import Keys
@@ -48,7 +51,7 @@ class Cost:
 
 
 def calibrate(
-    rows: int = 1 << 20, seed: int = 1, note: Callable[[Cost], None] | None = None
+    rows: int = 1 << 20, seed: int = 1, note: Callable[[object], None] | None = None
 ) -> tuple[Thresholds, list[Cost]]:
     """Measure the structures in a subwindow of so many rows, and derive the thresholds."""
     for name in STRUCTURES:  # compile what is going to be measured
@@ -68,7 +71,10 @@ def calibrate(
                     note(costs[-1])
     large_batch = threshold(costs, BATCHES, lambda cost: cost.batch, matches=1)
     many = threshold(costs, MATCHES, lambda cost: cost.matches, batch=SMALL_BATCH)
-    return Thresholds(large_batch, many, date.today().isoformat()), costs
+    if note is not None:
+        note("the batches, now the constants of the cost model")
+    constants = measure_costs(rows, seed)
+    return Thresholds(large_batch, many, date.today().isoformat(), constants), costs
 
 
 def as_table(costs: list[Cost]) -> Table:
@@ -79,6 +85,15 @@ def as_table(costs: list[Cost]) -> Table:
     for cost in costs:
         numbers = (cost.batch, cost.matches, cost.insert, cost.probe, cost.total)
         table.add_row(cost.structure, *(f"{number:,.0f}" for number in numbers))
+    return table
+
+
+def constants_table(costs: Costs) -> Table:
+    """Return the constants of the cost model, to be shown."""
+    table = Table("constant", caption="of the cost model: nanoseconds; the cache in bytes")
+    table.add_column("value", justify="right")
+    for name, value in asdict(costs).items():
+        table.add_row(name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}")
     return table
 
 

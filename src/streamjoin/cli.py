@@ -217,13 +217,15 @@ def calibrate(
     a file; explain tells what it says.
     """
     with _friendly_errors():
-        from streamjoin.calibration import as_table, calibrate
+        from streamjoin.calibration import as_table, calibrate, constants_table
         from streamjoin.thresholds import save_thresholds
 
         with Console(stderr=True).status("compiling kernels ...") as status:
             thresholds, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
         Console().print(as_table(costs))
-        typer.echo(f"auto takes {thresholds.describe()}\nwritten to {save_thresholds(thresholds)}")
+        Console().print(constants_table(thresholds.costs))
+        path = save_thresholds(thresholds)
+        typer.echo(f"auto takes {thresholds.describe_any()}\nwritten to {path}")
 
 
 @app.command()

@@ -13,7 +13,7 @@ from streamjoin.predicates import (
     describe,
     parse_condition,
 )
-from streamjoin.windows import Duration, TimeWindow, Window
+from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
 
 ORDERS: dict[Ordered, str] = {
     "none": "",
@@ -53,7 +53,7 @@ def explain(
     condition = parse_condition(on)
     keyed = any(not isinstance(part, Residual) for part in condition)
     usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
-    advice = advise(algorithm, usable, config.on)
+    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
     index, filters = split(condition, config)
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     facts = [

@@ -2,7 +2,9 @@
 
 The paper's rule: BI-Sort if batches are large or a probe has many matches; otherwise RaP-Table, or
 WiB+-Tree where keys rise all the time. What is large, and what is many, depends on the machine:
-``streamjoin calibrate`` measures it, and writes it to a file that every join here reads.
+``streamjoin calibrate`` measures it, and writes it to a file that every join here reads. The
+constants of the cost model are kept in the same file; with one that was written before there were
+any, the defaults hold.
 """
 
 import json
@@ -11,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from streamjoin.cost_model import DEFAULT_COSTS, Costs, describe_choice, prefer_index
 from streamjoin.errors import StreamJoinError
 
 VARIABLE = "STREAMJOIN_CALIBRATION"  # where the file is, if not in the user's cache folder
@@ -23,6 +26,27 @@ class Thresholds:
     large_batch: float  # rows
     many_matches: float  # of one probe, in one subwindow
     measured: str = ""  # when; empty: these are defaults
+    costs: Costs = DEFAULT_COSTS
+
+    def choose_any(
+        self, batch: float, share: float, rows: tuple[float, float], rising: bool, current: str
+    ) -> str:
+        """Choose between indexes of a whole window, by their predicted costs, and subwindows.
+
+        A probe meets a ``share`` of the rows; ``rows`` are those of a window and of a subwindow.
+        """
+        window, subwindow = rows
+        index = prefer_index(self.costs, window, share * window, batch, current)
+        return index or self.choose(batch, share * subwindow, rising)
+
+    def describe_any(self) -> str:
+        """Say the whole rule in words, for a row with two matches."""
+        told = describe_choice(self.costs)
+        return (
+            f"{told}, looked at again as rows come; otherwise {self.describe()}"
+            if told
+            else self.describe()
+        )
 
     def choose(self, batch: float, matches: float, rising: bool) -> str:
         """Return the structure for batches of so many rows, with so many matches a probe.
@@ -78,7 +102,8 @@ def _read(path: Path, changed: int) -> Thresholds:
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
         numbers = (float(saved["large_batch"]), float(saved["many_matches"]))
-        return Thresholds(*numbers, str(saved["measured"]))
+        costs = Costs.from_dict(saved["costs"]) if "costs" in saved else DEFAULT_COSTS
+        return Thresholds(*numbers, str(saved["measured"]), costs)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StreamJoinError(
             f"{path} is no calibration ({type(error).__name__}: {error}); write it anew with "

@@ -1,6 +1,7 @@
-"""``algorithm="auto"``: the paper's rule, with this machine's thresholds, for each subwindow."""
+"""``algorithm="auto"``: by thresholds for each subwindow, by the cost model for whole windows."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,8 @@ from oracle import join_by_count, join_by_time
 import streamjoin as sj
 from joins.small_streams import CONDITIONS, conditions, run, steps_of, streams
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
-from streamjoin.joins import sizes
+from streamjoin.cost_model import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
+from streamjoin.joins import chain, sizes
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds
 
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -20,9 +22,11 @@ random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 @pytest.fixture(autouse=True)
 def calibrated(monkeypatch, tmp_path):
-    """Let all three structures have their turn."""
+    """Let all three structures of subwindows have their turn."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "folder" / "calibration.json"))
-    save_thresholds(Thresholds(large_batch=6, many_matches=100, measured="2026-01-31"))
+    save_thresholds(
+        Thresholds(large_batch=6, many_matches=100, measured="2026-01-31", costs=NO_INDEX)
+    )
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
 
@@ -49,6 +53,53 @@ def test_results_do_not_depend_on_the_choice(data, name, before, counted):
         window = sj.TimeWindow(before=before, after=3)
         join = sj.StreamJoin(text, window, time="t", threads=1)
         assert run(join, steps, saves)[0] == join_by_time(left, right, predicate, before, 3)
+
+
+LARGE_SHARE = replace(DEFAULT_COSTS, b_insert=60_000)  # rows of large batches cost an index much
+
+
+@random
+@given(data=st.data(), name=conditions)
+def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
+    """Batches of one row go into an index of the whole window, larger ones into subwindows."""
+    save_thresholds(Thresholds(1, 1, "2026-01-31", LARGE_SHARE))
+    few, chain.FEW_PUSHES = chain.FEW_PUSHES, 2
+    try:
+        test_results_do_not_depend_on_the_choice.hypothesis.inner_test(data, name, 0, counted=True)
+    finally:
+        chain.FEW_PUSHES = few
+
+
+def kinds(join):
+    return ["whole" if name in INDEX_BASED else name for name in structures(join)]
+
+
+def push_random(join, generator, size, pushes):
+    """Push batches of both sides."""
+    for _ in range(pushes):
+        join.push(*(rows(generator.integers(0, 1000, size)) for _ in range(2)))
+
+
+def test_a_whole_window_looks_again_and_switches_to_and_fro(monkeypatch):
+    monkeypatch.undo()  # windows as large as they are
+    save = Thresholds(1, 1, "2026-01-31")
+    monkeypatch.setattr("streamjoin.joins.choosing.load_thresholds", lambda: save)
+    join = sj.StreamJoin("abs(l.x - r.x) <= 0", sj.CountWindow(4096), threads=1)
+    generator = np.random.default_rng(5)
+    push_random(join, generator, 64, 100)
+    assert kinds(join) == ["whole"]
+    push_random(join, generator, 1 << 14, 3)
+    assert kinds(join)[-1] == "bi_sort"
+    push_random(join, generator, 64, 200)
+    assert kinds(join) == ["whole"]
+
+
+def test_only_count_windows_are_kept_whole():
+    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+    for window, time in ((sj.TimeWindow(5), "x"), (sj.CountWindow(4096), None)):
+        join = sj.StreamJoin("abs(l.x - r.x) <= 1", window, time=time, threads=1)
+        join.push(rows(range(64)), rows(range(64)))
+        assert kinds(join) == ["whole" if isinstance(window, sj.CountWindow) else "bi_sort"]
 
 
 def test_large_batches_small_ones_and_rising_keys():
@@ -91,6 +142,31 @@ def test_a_broken_calibration_is_named(monkeypatch, tmp_path, text):
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(sj.StreamJoinError, match=r"is no calibration.*streamjoin calibrate"):
         load_thresholds()
+
+
+def test_a_calibration_without_costs_is_still_read(tmp_path, monkeypatch):
+    path = tmp_path / "old.json"
+    path.write_text('{"large_batch": 6, "many_matches": 100, "measured": "2025-01-31"}')
+    monkeypatch.setenv(VARIABLE, str(path))
+    assert load_thresholds() == Thresholds(6, 100, "2025-01-31", DEFAULT_COSTS)
+
+
+def test_a_calibration_with_other_costs_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "other.json"
+    saved = asdict(Thresholds(6, 100, "2025-01-31"))
+    del saved["costs"]["miss"]
+    path.write_text(json.dumps(saved))
+    monkeypatch.setenv(VARIABLE, str(path))
+    with pytest.raises(sj.StreamJoinError, match=r"the costs should be.*streamjoin calibrate"):
+        load_thresholds()
+
+
+def test_explain_tells_where_a_whole_window_is_chosen():
+    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+    assert "rows in windows of" not in sj.explain("abs(l.x - r.x) <= 1")
+    text = sj.explain("abs(l.x - r.x) <= 1", sj.CountWindow(1000))
+    assert "rows in windows of 4,096" in text
+    assert "otherwise bi_sort, which is the fastest" in text
 
 
 def test_thresholds_follow_from_costs():

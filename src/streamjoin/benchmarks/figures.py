@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Scale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
-OTHERWISE = {" (simulated)": "--", ", threads on 2 processors": ":"}
+OTHERWISE = {" (simulated)": "--", " (predicted)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
 
 

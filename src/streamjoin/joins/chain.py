@@ -14,8 +14,9 @@ that expiry stays whole and probes can skip subwindows. A side index stays small
 of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
 never changes the result.
 
-With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it is
-never full, unless another kind of structure is to come.
+With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it
+is never full, unless another kind of structure is to come. What has come since the structure was
+chosen is counted, so that the choice can be looked at again.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,6 +36,8 @@ from streamjoin.kernels import MIN_KEY, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.windows import Window
 
+FEW_PUSHES = 64  # rows at least between two choices, for a window that is almost empty
+
 MakeIndex = Callable[[str, int], Index]  # takes a structure's name, and the capacity expected
 
 
@@ -49,6 +52,7 @@ class Chain:
         self.layout: Layout = plan.layouts()[0]  # of the next subwindow, and so is its structure
         self.structure = structure
         self.greatest: int | None = None  # key in a sample from when the newest subwindow began
+        self.pushes, self.arrived = 0, 0  # and rows, since the structure was chosen
         self.subwindows: list[Subwindow] = []
 
     def __iter__(self) -> Iterator[Subwindow]:
@@ -84,6 +88,23 @@ class Chain:
     def is_full(self, coming: int) -> bool:
         """Whether an insert of so many rows begins a new subwindow."""
         return not self.subwindows or self.room(coming) <= 0
+
+    def note(self, coming: int) -> None:
+        """Note that a push brings rows."""
+        self.pushes, self.arrived = self.pushes + 1, self.arrived + coming
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether all rows of a whole window, which is never full, came after the last choice."""
+        newest = self.subwindows[-1] if self.subwindows else None
+        enough = max(len(self), FEW_PUSHES)
+        return isinstance(newest, WholeWindow) and self.arrived >= enough
+
+    def typical_batch(self, coming: int) -> int:
+        """Return the rows of a push, on average since the last choice; count anew."""
+        pushes, arrived = self.pushes, self.arrived
+        self.pushes = self.arrived = 0
+        return arrived // pushes if pushes else coming
 
     def storing(self, batch: Prepared) -> Iterator[Create | Insert]:
         """Yield the commands that store a batch: late rows apart, the others in the newest.

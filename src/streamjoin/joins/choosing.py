@@ -30,7 +30,7 @@ def count_candidates(plan: JoinPlan, stored: Side, samples: Samples, layout: Lay
 
 
 def choose_structure(chain: Chain, stored: Side, samples: Samples, batch: int) -> str:
-    """Choose by how large batches are, how much probes find, and whether keys rise."""
+    """Choose by how large batches and window are, what probes find, and whether keys rise."""
     plan, layout, sample = chain.plan, chain.layout, samples[stored]
     found = count_candidates(plan, stored, samples, layout)
     share = found / max(sample.rows * samples[OTHER[stored]].rows, 1)
@@ -38,4 +38,8 @@ def choose_structure(chain: Chain, stored: Side, samples: Samples, batch: int) -
     rising = seen is not None and int(np.count_nonzero(keys > seen)) > keys.size // 2
     if keys.size:
         chain.greatest = int(keys.max())
-    return load_thresholds().choose(batch, share * max(chain.expected, batch), rising)
+    subwindow, thresholds = max(chain.expected, batch), load_thresholds()
+    if not chain.sizes.rows:  # whole windows are measured where rows leave in the order they came
+        return thresholds.choose(batch, share * subwindow, rising)
+    rows = (chain.sizes.rows, subwindow)
+    return thresholds.choose_any(batch, share, rows, rising, chain.structure)

@@ -68,18 +68,30 @@ class Manager:
         return [self.chains]
 
     def learn(self, batches: Batches) -> None:
-        """Let a chain whose next subwindow is due look which layout and structure are best now."""
+        """Let chains look which layout and structure are best now.
+
+        A chain looks whenever its next subwindow is due, and one that keeps its window whole
+        whenever as many rows have come as it holds.
+        """
         for side, batch in batches.items():
             if len(batch):
                 self.samples[side] = batch.keys.sample()
         if len(self.samples) < 2:
             return
-        for side, batch in batches.items():
-            chain, coming = self.chains[side], batch.kept_count
-            if coming and chain.begins_another(coming):
+        for side, prepared in batches.items():
+            chain, coming = self.chains[side], prepared.kept_count
+            if not coming:
+                continue
+            chain.note(coming)
+            if chain.begins_another(coming):
                 chain.layout = choose_layout(self.plan, side, self.samples)
                 if self.chooses:
-                    chain.structure = choose_structure(chain, side, self.samples, coming)
+                    size = chain.typical_batch(coming)
+                    chain.structure = choose_structure(chain, side, self.samples, size)
+            elif self.chooses and chain.may_switch:
+                # The layout stays: the rows that are there are sorted by it.
+                size = chain.typical_batch(coming)
+                chain.structure = choose_structure(chain, side, self.samples, size)
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None

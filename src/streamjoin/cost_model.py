@@ -1,0 +1,266 @@
+"""Cost model: what a row costs in each structure, predicted from a few constants of the machine.
+
+A row that arrives is searched for in the other window (step 1), makes one row expire (step 2) and
+is inserted (step 3). For structures of a whole window the costs of the steps follow from the height
+of trees; H is the logarithm of a tree's tuples to the base of its fan-out::
+
+    window of 2^20 rows   b_tree     H_b = log_40 2^20 = 3.8 levels, for each of the three steps
+                          pim_tree   H_S = log_65 2^20 = 3.3 levels, and 1.5 of a small tree
+
+A push adds what does not depend on the structure's algorithm but on how many places it is kept in:
+every run that is probed, every delivery of matches and every piece of rows that these are fetched
+from costs a call or some. A window of subwindows has more runs, a whole window more pieces.
+
+Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
+(arXiv:1903.00452), equations 1 to 6. Departures: a node's cost has a second term, `Costs.miss`, for
+the share of its level that does not fit the cache, without which large windows cost half of what is
+measured; equation 5's text searches T_I at lambda_ib, its formula at lambda_b, which is used here.
+"""
+
+from dataclasses import dataclass, fields
+from math import exp, inf, isqrt, log
+from typing import Any, NamedTuple, Self
+
+B_FANOUT = 40  # f_b: 62 places, two thirds of them used
+IB_FANOUT = 65  # f_ib
+B_BYTES, IB_BYTES = 20, 12.4  # a tuple, in leaves that are as full as that
+WINDOWS = 2  # that share the cache
+MERGE_RATIO, CHAIN_LENGTH = 1 / 8, 2  # as the structures have them
+BUFFER, DIRECT, SUBWINDOWS = 1024, 16, 2  # of BI-Sort, and of a window kept in it
+SHARES = (0.25, 0.5, 0.25)  # of a window's live rows: oldest subwindow, middle, newest; on average
+INDEX_BASED = ("b_tree", "b_chain", "ib_chain", "im_tree", "pim_tree")
+TOGETHER = 1.5  # putting pieces together costs as much as fetching from so many
+MARGIN = 0.05  # by which another structure must be cheaper
+TYPICAL = 2.0  # matches a row, where the rule is told in words
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The constants, in nanoseconds if not said otherwise; the defaults are measured."""
+
+    b_search: float = 25  # lambda_b^s, a node in the cache
+    b_insert: float = 40  # lambda_b^i
+    b_delete: float = 50  # lambda_b^d
+    ib_search: float = 22  # lambda_ib^s
+    compare: float = 5  # tau_c
+    merge: float = 9  # M / w: a tuple of T_S, merged
+    miss: float = 330  # more, for a node that is not in the cache
+    cache: float = 8 * 2**20  # bytes that are there to be used, of both windows
+    run_search: float = 20  # BI-Sort: a range in a run in the cache
+    run_miss: float = 130  # and more if it is not; less than above, many are waited for at once
+    run_merge: float = 3.5  # a tuple of a run, merged
+    push: float = 310_000  # a push, whatever the structure
+    look: float = 15_000  # a run that is probed
+    give: float = 85_000  # a run that has matches
+    take: float = 40_000  # a piece of rows that has some of them
+    forget: float = 35_000  # a push into a whole window more than into a subwindow
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Read what was saved; a constant that is missing or too much is an error."""
+        names = {field.name for field in fields(cls)}
+        if set(saved) != names:
+            raise ValueError(f"the costs should be {', '.join(sorted(names))}")
+        return cls(**{name: float(saved[name]) for name in names})
+
+    def spill(self, tuples: float, width: float) -> float:
+        """Return the share of a level, in both windows, that does not fit the cache."""
+        size = WINDOWS * tuples * width
+        return max(1 - self.cache / size, 0.0) if size > 0 else 0.0
+
+    def b_miss(self, tuples: float) -> float:
+        """Return what waiting for a leaf of a B+-tree costs."""
+        return self.miss * self.spill(tuples, B_BYTES)
+
+    def ib_miss(self, tuples: float) -> float:
+        """Return what waiting for a leaf of an immutable tree costs."""
+        return self.miss * self.spill(tuples, IB_BYTES)
+
+
+DEFAULT_COSTS = Costs()
+
+
+class Steps(NamedTuple):
+    """What one tuple costs, by step."""
+
+    search: float
+    delete: float
+    insert: float
+
+    @property
+    def total(self) -> float:
+        """C_T (equation 1)."""
+        return self.search + self.delete + self.insert
+
+
+def height(tuples: float, fanout: float) -> float:
+    """Return the levels of a tree, as a fraction; one at least.
+
+    >>> height(1600, 40)
+    2.0
+    """
+    return max(log(max(tuples, 1)) / log(fanout), 1.0)
+
+
+def b_tree_join(costs: Costs, window: float, matches: float) -> Steps:
+    """C_BJ (equation 2): one B+-tree."""
+    levels, miss = height(window, B_FANOUT), costs.b_miss(window)
+    search = levels * costs.b_search + miss + matches * costs.compare
+    return Steps(search, levels * costs.b_delete + miss, levels * costs.b_insert + miss)
+
+
+def chain_join(
+    costs: Costs, window: float, matches: float, length: int = CHAIN_LENGTH, frozen: bool = False
+) -> Steps:
+    """C_CJ (equation 3): a chain of ``length`` B+-trees; ``frozen`` ones are immutable.
+
+    The equation takes links of w / L; here they are w / (L - 1), as the chain needs them to be.
+    """
+    link = window / (length - 1)
+    levels, miss = height(link, B_FANOUT), costs.b_miss(link)
+    active = levels * costs.b_search + miss
+    archived, freeze = active, 0.0
+    if frozen:
+        archived = height(link, IB_FANOUT) * costs.ib_search + costs.ib_miss(link)
+        freeze = costs.merge
+    scan = matches * costs.compare * (1 + 1 / (2 * (length - 1)))
+    search = active + (length - 1) * archived + scan
+    return Steps(search, 0.0, levels * costs.b_insert + miss + freeze)
+
+
+def round_robin_join(costs: Costs, window: float, matches: float, cores: int) -> Steps:
+    """C_RRJ (equation 4): a B+-tree on each of some cores; the sum of what all of them do."""
+    part = window / cores
+    levels, miss = height(part, B_FANOUT), costs.b_miss(window)
+    search = cores * (levels * costs.b_search + miss) + matches * costs.compare
+    return Steps(search, levels * costs.b_delete + miss, levels * costs.b_insert + miss)
+
+
+def im_tree_join(costs: Costs, window: float, matches: float, ratio: float = MERGE_RATIO) -> Steps:
+    """C_MJ (equation 5): an immutable tree, and one for what is new, half full on average."""
+    return _merge_tree(costs, window, matches, ratio, trees=1.0, depth=0.0)
+
+
+def pim_tree_join(costs: Costs, window: float, matches: float, ratio: float = MERGE_RATIO) -> Steps:
+    """C_PJ (equation 6): the same with a tree for each node of the last inner level."""
+    inner = max(height(window, IB_FANOUT) - 2, 0.0)  # D_I: leaves and the level above are below
+    return _merge_tree(costs, window, matches, ratio, trees=IB_FANOUT**inner, depth=inner)
+
+
+def _merge_tree(
+    costs: Costs, window: float, matches: float, ratio: float, trees: float, depth: float
+) -> Steps:
+    fresh = window * ratio / 2
+    levels, miss = height(fresh / trees, B_FANOUT), costs.b_miss(fresh)
+    fixed = height(window, IB_FANOUT) * costs.ib_search + costs.ib_miss(window)
+    scan = matches * costs.compare * (1 + ratio / 2)
+    search = fixed + levels * costs.b_search + miss + scan
+    insert = depth * costs.ib_search + levels * costs.b_insert + miss
+    return Steps(search, costs.merge / ratio, insert)
+
+
+def buffer_of(main: float, batch: float) -> float:
+    """Return how many tuples BI-Sort's buffer takes before it is merged; 0: it is not used."""
+    if batch >= BUFFER and main <= DIRECT * batch:
+        return 0.0
+    return float(max(BUFFER, isqrt(int(main * batch))))
+
+
+def bi_sort_join(costs: Costs, window: float, matches: float, batch: float) -> Steps:
+    """BI-Sort in subwindows, the same way: searches in every run, merges shared by a batch.
+
+    A subwindow is half full on average. A batch is merged into a buffer that is, too, and the
+    buffer into the main array whenever it is full. Whole subwindows expire, for nothing.
+    """
+    main = window / SUBWINDOWS / 2
+    buffer = buffer_of(main, batch)
+    miss = costs.run_miss * costs.spill(window / SUBWINDOWS, IB_BYTES)
+    search = len(SHARES) * (costs.run_search + miss) + matches * costs.compare
+    if not buffer:
+        return Steps(search, 0.0, costs.run_merge * (1 + main / batch))
+    merges = (1 + buffer / 2 / batch) + (1 + main / buffer)
+    return Steps(search + costs.run_search, 0.0, costs.run_merge * merges)
+
+
+def steps_of(costs: Costs, structure: str, window: float, matches: float, batch: float) -> Steps:
+    """Return what a tuple costs in a structure, by its name."""
+    if structure == "b_tree":
+        return b_tree_join(costs, window, matches)
+    if structure in ("b_chain", "ib_chain"):
+        return chain_join(costs, window, matches, frozen=structure == "ib_chain")
+    if structure == "im_tree":
+        return im_tree_join(costs, window, matches)
+    if structure == "pim_tree":
+        return pim_tree_join(costs, window, matches)
+    return bi_sort_join(costs, window, matches, batch)
+
+
+def hit(rows: float) -> float:
+    """Return how probable it is that any of so many expected matches is there."""
+    return 1 - exp(-rows)
+
+
+def pieces_of(window: float) -> float:
+    """Return the pieces that the rows of a whole window lie in, those of like size, as counted."""
+    return min(max(3 + 0.75 * log(max(window, 1) / 4096, 2), 3), 9)
+
+
+def push_cost(costs: Costs, structure: str, window: float, matches: float, batch: float) -> float:
+    """Return what pushing a batch costs: calls, and a tuple's steps for each row."""
+    found, window = matches * batch, max(window, batch, 1)
+    rows = batch * steps_of(costs, structure, window, matches, batch).total
+    if structure in INDEX_BASED:
+        runs = CHAIN_LENGTH if structure.endswith("chain") else 1
+        gives, pieces = runs * hit(found / runs), pieces_of(window)
+        takes = pieces * hit(found / pieces) + TOGETHER * gives
+        rows += costs.forget
+    else:
+        buffered = buffer_of(window / SUBWINDOWS / 2, batch) / 2 / window
+        shares = (*SHARES, buffered) if buffered else SHARES
+        runs, gives = len(shares), sum(hit(found * share) for share in shares)
+        takes = gives + hit(found / 8)  # the newest subwindow has some pieces
+    return costs.push + runs * costs.look + gives * costs.give + takes * costs.take + rows
+
+
+def cheapest_index(costs: Costs, window: float, matches: float, batch: float) -> tuple[str, float]:
+    """Return the index of a whole window that costs a push least, and what it costs."""
+    pushes = {name: push_cost(costs, name, window, matches, batch) for name in INDEX_BASED}
+    best = min(pushes, key=pushes.__getitem__)
+    return best, pushes[best]
+
+
+def prefer_index(
+    costs: Costs, window: float, matches: float, batch: float, current: str = ""
+) -> str | None:
+    """Return the index of a whole window that is better than subwindows, or None.
+
+    What is ``current`` stays unless another is cheaper by a margin, so that a join that is near a
+    border does not go to and fro.
+    """
+    best, least = cheapest_index(costs, window, matches, batch)
+    sorted_runs = push_cost(costs, "bi_sort", window, matches, batch)
+    if current in INDEX_BASED:
+        now = push_cost(costs, current, window, matches, batch)
+        if min(least, sorted_runs) >= (1 - MARGIN) * now:
+            return current
+        return best if least < sorted_runs else None
+    return best if least < (1 - MARGIN) * sorted_runs else None
+
+
+def describe_choice(costs: Costs) -> str:
+    """Say in words where an index of a whole window is preferred, at a typical match rate."""
+    told = []
+    for shift in (12, 16, 20):
+        sizes = [1 << size for size in range(16)]
+        chosen = {size: prefer_index(costs, 1 << shift, TYPICAL, size) for size in sizes}
+        batches = [size for size, name in chosen.items() if name is not None]
+        if batches:
+            names = sorted({name for name in chosen.values() if name is not None})
+            told.append(
+                f"{' or '.join(names)} for batches of {batches[0]:,} to {batches[-1]:,} rows in "
+                f"windows of {1 << shift:,}"
+            )
+    return ", ".join(told)
+
+
+NO_INDEX = Costs(forget=inf)  # constants under which no index of a whole window is ever chosen
