@@ -14,7 +14,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from streamjoin.kernels import Int, Positions, kernel
+from streamjoin.kernels import Int, Positions, inlined
 
 LINE = 8  # int64 numbers of a cache line
 PATIENCE = 64  # attempts before a thread gives its processor away
@@ -79,7 +79,7 @@ def swap(typing: Any, array: Any, place: Any, old: Any, new: Any) -> Any:
     return types.boolean(array, types.intp, types.int64, types.int64), generate
 
 
-@kernel
+@inlined
 def lock(locks: Positions, place: Int) -> None:
     """Wait until a lock is free, and take it."""
     attempts = 0
@@ -90,13 +90,13 @@ def lock(locks: Positions, place: Int) -> None:
             attempts = 0
 
 
-@kernel
+@inlined
 def try_lock(locks: Positions, place: Int) -> bool:
     """Take a lock if it is free."""
     return swap(locks, place, 0, 1)
 
 
-@kernel
+@inlined
 def unlock(locks: Positions, place: Int) -> None:
     """Give a lock back."""
     store(locks, place, 0)

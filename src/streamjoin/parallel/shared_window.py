@@ -26,7 +26,7 @@ from streamjoin import atomics
 from streamjoin.indexes import pim_tree
 from streamjoin.indexes.forest import NO_ROOM
 from streamjoin.indexes.pim_tree import Pim
-from streamjoin.kernels import Int, Keys, RowIds, inlined, kernel
+from streamjoin.kernels import Int, Keys, RowIds, bare, inlined
 
 EDGE, EDGE_LOCK, FROZEN = (place * atomics.LINE for place in range(3))  # places in ``control``
 
@@ -49,7 +49,7 @@ def make_window(pim: Pim, size: int, edge: int) -> SharedWindow:
     return window
 
 
-@kernel
+@bare
 def keep_keys(window: SharedWindow, first: int, keys: Keys) -> None:
     """Put the keys of rows into the ring, from number ``first`` on."""
     mask = window.keys.size - 1
@@ -130,7 +130,7 @@ def move_edge(window: SharedWindow) -> None:
             return
 
 
-@kernel
+@bare
 def catch_up(window: SharedWindow, first: int, last: int) -> None:
     """Put the rows from ``first`` to before ``last`` into the index that are not there yet."""
     mask = window.keys.size - 1

@@ -12,7 +12,7 @@ its slot may be used again; and the edges move once a task.
 
 from streamjoin import atomics
 from streamjoin.indexes.forest import NO_ROOM
-from streamjoin.kernels import Int, Positions, RowIds, inlined, kernel
+from streamjoin.kernels import Int, Positions, RowIds, bare, inlined
 from streamjoin.parallel import shared_window
 from streamjoin.parallel.shared_window import EDGE, FROZEN, SharedWindow
 from streamjoin.parallel.work_queue import HALT, NOT_STORED, WorkQueue, acquire
@@ -45,7 +45,7 @@ def store(queue: WorkQueue, slot: Int, window: SharedWindow) -> None:
         shared_window.update(window, queue.keys[slot], queue.rows[slot])
 
 
-@kernel
+@bare
 def work(
     queue: WorkQueue,
     left: SharedWindow,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
-from streamjoin.kernels import Flags, Int, Keys, Positions, RowIds, inlined, kernel
+from streamjoin.kernels import Flags, Int, Keys, Positions, RowIds, bare, inlined, kernel
 
 TAIL, NEXT, HEAD, HALT = (place * atomics.LINE for place in range(4))  # places in ``control``
 NOT_STORED = -1
@@ -104,7 +104,7 @@ def acquire(queue: WorkQueue, most: Int) -> tuple[Int, Int]:
             return first, last
 
 
-@kernel
+@bare
 def count_completed(queue: WorkQueue, head: int) -> int:
     """Return the first entry from ``head`` on that is not completed."""
     mask = queue.states.size - 1
@@ -113,7 +113,7 @@ def count_completed(queue: WorkQueue, head: int) -> int:
     return head
 
 
-@kernel
+@bare
 def publish(
     queue: WorkQueue,
     sides: Positions,
@@ -137,7 +137,7 @@ def publish(
     atomics.store(queue.control, TAIL, tail + keys.size)
 
 
-@kernel
+@bare
 def halt(queue: WorkQueue, on: bool) -> None:
     """Let no entries be acquired, or let them be again."""
     atomics.store(queue.control, HALT, np.int64(on))
@@ -158,7 +158,7 @@ def measure_found(
     return ends, used
 
 
-@kernel
+@bare
 def copy_found(
     queue: WorkQueue, first: int, ends: Positions, buffer: int, found: RowIds, rows: Positions
 ) -> None:
