@@ -100,7 +100,7 @@ class SharedJoin:
             due = side.merged + side.index.limit // (1 + number)
             self.set_limits(number, due, side.merged + side.index.fresh_room)
         self.buffers = Buffers(matches)
-        self._merging, self._propagating = Lock(), Lock()
+        self._publishing, self._merging, self._propagating = Lock(), Lock(), Lock()
         self.crew = Crew(self._run, self.has_work, lambda on: work_queue.halt(self.queue, on))
         self.crew.resize(threads)
 
@@ -197,14 +197,12 @@ class SharedJoin:
         while first < len(entries):
             self.crew.wait_for(lambda: self._room() > 0)
             part = entries.part(first, first + self._room())
-            counts = []
-            for number, side in enumerate(self.sides):
-                keys = part.keys[part.stores(None if len(self.sides) == 1 else number)]
-                shared_window.keep_keys(self.windows[number], side.published, keys)
-                counts.append(keys.size)
-            work_queue.publish(self.queue, *part.columns())
-            for side, count in zip(self.sides, counts, strict=True):
-                side.published += count  # behind the queue: see `processed`
+            with self._publishing:
+                for number, side in enumerate(self.sides):
+                    keys = part.keys[part.stores(None if len(self.sides) == 1 else number)]
+                    shared_window.keep_keys(self.windows[number], side.published, keys)
+                    side.published += keys.size
+                work_queue.publish(self.queue, *part.columns())
             self.crew.wake()
             first += len(part)
 
@@ -264,13 +262,10 @@ class SharedJoin:
             self._merging.release()
 
     def processed(self, number: int) -> int:
-        """Return the first row of a window whose entry nobody has acquired; in quiet only.
-
-        The source may go on publishing. What it has published is read before the queue, so that
-        rows which come in between are found there.
-        """
-        published = self.sides[number].published
-        tail, mask = int(self.queue.control[TAIL]), self.queue.states.size - 1
+        """Return the first row of a window whose entry nobody has acquired; in quiet only."""
+        with self._publishing:  # the source may go on
+            tail, published = int(self.queue.control[TAIL]), self.sides[number].published
+        mask = self.queue.states.size - 1
         slots = np.arange(int(self.queue.control[NEXT]), tail) & mask
         mine = self.queue.rows[slots] != NOT_STORED
         if len(self.sides) == 2:
