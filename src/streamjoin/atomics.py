@@ -1,9 +1,11 @@
 """Atomic operations for kernels whose threads share arrays.
 
 Kernels run without the GIL, so nothing but the processor orders what two of them do to one array.
-Numba has no atomics for processors; these are the four that LLVM gives us, over one-dimensional
-int64 arrays, and a spin lock made of them. Whoever spins for long gives its processor away: the
-thread it waits for may be waiting for one.
+Numba has no atomics for processors; these are some that LLVM gives us, over one-dimensional int64
+arrays, and two things made of them: a spin lock, and versions. Who changes something makes its
+version odd, and then even again; who reads it looks at the version before and after, and reads once
+more if it has changed, so reading takes no lock. Whoever spins for long gives its processor away:
+the thread it waits for may be waiting for one.
 
 Numbers that several threads write belong into different cache lines: `LINE` of them apart.
 """
@@ -77,6 +79,58 @@ def swap(typing: Any, array: Any, place: Any, old: Any, new: Any) -> Any:
         return builder.extract_value(found, 1)
 
     return types.boolean(array, types.intp, types.int64, types.int64), generate
+
+
+@instruction
+def fence(typing: Any) -> Any:
+    """Let nothing that is read before be read after what is loaded next."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("acquire")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@inlined
+def begin_change(versions: Positions, place: Int) -> None:
+    """Let a version be odd, when nobody else changes what it stands for: see `is_same`."""
+    attempts = 0
+    while True:
+        version = load(versions, place)
+        if version & 1 == 0 and swap(versions, place, version, version + 1):
+            return
+        attempts += 1
+        if attempts == PATIENCE:
+            give_way()
+            attempts = 0
+
+
+@inlined
+def end_change(versions: Positions, place: Int) -> None:
+    """Let a version be even again, and another one than before."""
+    store(versions, place, load(versions, place) + 1)
+
+
+@inlined
+def stable(versions: Positions, place: Int) -> Int:
+    """Return a version, when nobody changes what it stands for."""
+    attempts = 0
+    while True:
+        version = load(versions, place)
+        if version & 1 == 0:
+            return version
+        attempts += 1
+        if attempts == PATIENCE:
+            give_way()
+            attempts = 0
+
+
+@inlined
+def is_same(versions: Positions, place: Int, version: Int) -> bool:
+    """Whether what was read since a version was seen has not changed meanwhile."""
+    fence()
+    return load(versions, place) == version
 
 
 @inlined

@@ -55,8 +55,13 @@ class Pipeline:
             error.results = pa.Table.from_batches(rest, self.engine.schema)
             raise
         finally:
-            for _ in self._rest():
-                pass
+            try:
+                for _ in self._rest():
+                    pass
+            finally:
+                self._stopped.set()
+                with self._sending:  # what is being sent is counted and stored
+                    pass
         self.join.report()
         if self._failure is not None:
             raise self._failure

@@ -215,7 +215,7 @@ def parts_of_pim_tree(window: int, seed: int) -> dict[str, int]:
         "T_S": fixed,
         "T_I": used_bytes(index.pim.fresh),
         "merge buffer": spare,
-        "ranges and locks": 2 * index.pim.uppers.nbytes,
+        "ranges and versions": 2 * index.pim.uppers.nbytes,
     }
 
 

@@ -3,7 +3,7 @@
 One tree of a `forest` holds the whole window. Every tuple that comes is inserted on its own, and
 every tuple that expires is removed on its own: what the other structures save is measured by this.
 
-Invariants, asserted by ``check``: those of a tree, and that it holds what is alive and nothing else.
+Invariants, asserted by ``check``: those of a tree, and that it holds what is alive, nothing else.
 Costs for n tuples: ``insert``, ``expire`` and ``probe`` O(log n) a tuple.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"

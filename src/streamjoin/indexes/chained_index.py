@@ -7,8 +7,8 @@ removed on its own. With a chain of length L a link has 1 / (L - 1) of the windo
     L = 3    [ archived: some expired ] [ archived ] [ active ]       each half of the window
               rows   0 .. 499            500 .. 999   1000 ..
 
-Every probe searches every link. ``b_chain`` archives links as they are; ``ib_chain`` turns them into
-immutable trees, which are smaller and searched faster.
+Every probe searches every link. ``b_chain`` archives links as they are; ``ib_chain`` turns them
+into immutable trees, which are smaller and searched faster.
 
 Invariants, asserted by ``check``:
     1. Links follow each other in arrival, without a gap; only the first may hold expired tuples.

@@ -10,9 +10,10 @@ tree is a plain B+-tree, many are the subindexes of a PIM-Tree (drawn with 4 pla
     block 5   height 0   keys [  1  7 20  - ]   cells [ 6 2 5 . ]     next: block 2
     block 7   height 0   keys [ 50 61  -  - ]   cells [ 7 10 . . ]    '-' is MAX_KEY: not used
 
-In a leaf, cells are rows. In an inner node, they are children, and keys separate them: child i holds
-keys from ``keys[i - 1]`` to ``keys[i]``, both included. Equal keys may lie in several leaves, in the
-order of their arrival: an insert goes to the last place that is right, a search to the first.
+In a leaf, cells are rows. In an inner node, they are children, and keys separate them: child i
+holds keys from ``keys[i - 1]`` to ``keys[i]``, both included. Equal keys may lie in several leaves,
+in the order of their arrival: an insert goes to the last place that is right, a search to the
+first.
 
 Both ways down prepare what may follow: an insert divides full children before it enters them, a
 removal puts sparse ones together with a neighbour, so nobody ever has to go back up.
@@ -41,7 +42,7 @@ from streamjoin import atomics
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, RowIds, bare, inlined
 
 NONE = -1
-NO_ROOM = -1
+NO_ROOM, TORN = -1, -2  # instead of a number of rows
 WIDTH = 62  # tuples of a leaf, children of a node: with their header, twelve cache lines
 BLOCK = -(-(3 * WIDTH + 3) // (2 * atomics.LINE)) * atomics.LINE  # int64 numbers of a block
 CELLS = 2 * WIDTH  # where the cells of a block begin, counted in int32
@@ -269,11 +270,13 @@ def insert(forest: Forest, tree: Int, key: Int, row: Int) -> None:
 
 
 @inlined
-def find_leaf(forest: Forest, tree: Int, key: Int) -> Int:
+def find_leaf(forest: Forest, tree: Int, key: Int, blocks: Int) -> Int:
     """Return the first leaf that may hold a key."""
     block = tree
     for _ in range(height_of(forest, tree)):
         block = child_of(forest, block, count_below(forest, block, key))
+        if not 0 <= block < blocks:  # can only be if the tree changes meanwhile: see `collect`
+            return NONE
     return block
 
 
@@ -290,11 +293,15 @@ def collect(
 ) -> Int:
     """Write down the rows of keys in [lower, upper] behind ``count`` others; return how many now.
 
-    Returns `NO_ROOM` if they do not fit.
+    Returns `NO_ROOM` if they do not fit. May be called while the tree changes: then what it finds
+    means nothing (`TORN`, or anything), but it comes to an end, and looks at no other memory.
     """
-    leaf = find_leaf(forest, tree, lower)
+    blocks = forest.keys.size // BLOCK
+    leaf = find_leaf(forest, tree, lower, blocks)
+    if not 0 <= leaf < blocks:
+        return TORN
     at = count_below(forest, leaf, lower)
-    while True:
+    for _ in range(blocks):
         size = size_of(forest, leaf)
         end = min(count_upto(forest, leaf, upper), size)
         if count + end - at > found.size:
@@ -304,8 +311,9 @@ def collect(
             found[count] = distance
             count += np.int64(distance <= last)
         leaf, at = next_of(forest, leaf), np.int64(0)
-        if end < size or leaf == NONE:
+        if end < size or not 0 <= leaf < blocks:
             return count
+    return TORN
 
 
 @bare

@@ -1,8 +1,8 @@
 """IM-Tree (in-memory merge tree): an immutable tree, and one B+-tree for what is new.
 
-It is a PIM-Tree whose insertion depth is 0: T_S has one root, so T_I is one tree. Inserting needs no
-look into T_S, but the tree is higher than those of a PIM-Tree, and threads would queue for its one
-lock.
+It is a PIM-Tree whose insertion depth is 0: T_S has one root, so T_I is one tree. Inserting needs
+no look into T_S, but the tree is higher than those of a PIM-Tree, and only one thread can insert at
+a time.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.2.

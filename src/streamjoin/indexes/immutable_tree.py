@@ -1,7 +1,7 @@
 """Immutable B+-tree: full leaves in a row, below inner nodes that need no references.
 
 All nodes of a level stand side by side, level after level from the root on, so the place of a child
-follows from the place of its parent: child k of node i is node ``i * FANOUT + k`` of the next level.
+follows from that of its parent: child k of node i is node ``i * FANOUT + k`` of the next level.
 Without references a node is all keys, and its fanout higher (drawn with 2 separators a node and
 leaves of 2 tuples)::
 
@@ -15,8 +15,8 @@ modulo 2^32, as in a `forest`.
 Invariants, asserted by ``check_immutable``:
     1. Keys ascend, equal ones oldest first; ``MAX_KEY`` fills up the last leaf.
     2. A separator is the last key under its child, or ``MAX_KEY`` if no child follows.
-Costs for n tuples: ``build`` O(n / LEAF); ``find_node`` and ``scan`` O(log n + matches), touching one
-node a level.
+Costs for n tuples: ``build`` O(n / LEAF); ``find_node`` and ``scan`` O(log n + matches), one node a
+level.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.1 and A.3; Rao and Ross's CSS-tree. Departures: levels are built one by one,

@@ -1,9 +1,9 @@
 """PIM-Tree (partitioned in-memory merge tree): an immutable tree with small trees for what is new.
 
 ``T_S``, an immutable B+-tree, holds most of the window and is searched fast. New tuples go into
-``T_I``, one small B+-tree for each node of T_S at the *insertion depth*, for the same range of keys.
-When T_I has grown to a share of the window, the *merge ratio*, both are merged into a new T_S, and
-expired tuples are left out on that occasion::
+``T_I``, one small B+-tree for each node of T_S at the *insertion depth*, for the same range of
+keys. When T_I has grown to a share of the window, the *merge ratio*, both are merged into a new
+T_S, and expired tuples are left out on that occasion::
 
     T_S    depth 0                [ 20              50 ]
            depth 1        [ 5 9 20 ]   [ 31 44 50 ]   [ 77 80 - ]      insertion depth 1
@@ -12,20 +12,24 @@ expired tuples are left out on that occasion::
            uppers            20            50          MAX_KEY         the greatest key of each
 
 The ranges of the trees are disjoint and as even as the keys in T_S, whatever their distribution, so
-threads that work on different keys seldom meet: each tree has a lock, and nothing else in T_I needs
-one. T_S never changes. A search that reaches the end of a tree's range goes on in the next.
+threads that work on different keys seldom meet: each tree has a version, which is odd while a
+thread changes it, and nothing else in T_I needs one. T_S never changes. A search that reaches the
+end of a tree's range goes on in the next.
 
 Invariants, asserted by ``check``:
     1. T_S and every tree of T_I keep their own invariants.
     2. Tree i holds keys above ``uppers[i - 1]`` and up to ``uppers[i]``.
-    3. No lock is taken while nobody works here.
+    3. Versions are even while nobody works here.
 Costs for n tuples: ``insert`` O(D_I) nodes of T_S and O(log) of one tree, and a merge of O(n) every
 n * ratio tuples; ``collect`` O(log n + matches).
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.3 and A. Departures: keys are 64 bits, so nodes have 64 separators; the last
 inner level is the insertion depth; a tree's root has a fixed place, so the trees need no links from
-one to the next; ``uppers`` tell where a range ends. Errors of the algorithms: docs/papers.md.
+one to the next; ``uppers`` tell where a range ends. Searches take no lock: a locked instruction
+waits for all that was loaded before, and one in a search took as long as the search. They look at
+the version before and after, and search again if it has changed, as in OLFIT. Errors of the
+algorithms: docs/papers.md.
 """
 
 from collections.abc import Iterator
@@ -55,7 +59,7 @@ class Pim(NamedTuple):
     fixed: Immutable  # T_S
     fresh: Forest  # T_I
     uppers: NDArray[np.int64]  # the greatest key that belongs to each tree
-    locks: NDArray[np.int64]  # one a tree
+    versions: NDArray[np.int64]  # of each tree; odd while one changes
     shape: NDArray[np.int64]  # insertion depth, number of trees
 
 
@@ -79,13 +83,13 @@ def attach(pim: Pim, depth: int) -> None:
 
 @inlined
 def insert(pim: Pim, key: Int, row: Int, shared: bool) -> None:
-    """Add a tuple to the tree of its key's range; behind a lock if ``shared`` (Algorithm 1)."""
+    """Add a tuple to the tree of its key's range; alone if ``shared`` (Algorithm 1)."""
     tree = immutable.find_node(pim.fixed, key, 0, 0, pim.shape[ENTRY])
     if shared:
-        atomics.lock(pim.locks, tree)
+        atomics.begin_change(pim.versions, tree)
     trees.insert(pim.fresh, tree, key, row)
     if shared:
-        atomics.unlock(pim.locks, tree)
+        atomics.end_change(pim.versions, tree)
 
 
 @inlined
@@ -105,11 +109,11 @@ def collect(
     leaf = immutable.find_node(pim.fixed, lower, tree, entry, pim.fixed.info[DEPTH])
     count = immutable.scan(pim.fixed, leaf, lower, upper, base, last, found, count)
     while count != NO_ROOM:
-        if shared:
-            atomics.lock(pim.locks, tree)
-        count = trees.collect(pim.fresh, tree, lower, upper, base, last, found, count)
-        if shared:
-            atomics.unlock(pim.locks, tree)
+        version = atomics.stable(pim.versions, tree) if shared else np.int64(0)
+        more = trees.collect(pim.fresh, tree, lower, upper, base, last, found, count)
+        if shared and not atomics.is_same(pim.versions, tree, version):
+            continue
+        count = more
         if pim.uppers[tree] >= upper:
             break
         tree += 1
@@ -159,7 +163,7 @@ def fill(fixed: Immutable, keys: Keys, rows: RowIds) -> None:
 
 
 def make_fresh(count: int, tuples: int) -> tuple[Forest, Keys, Positions]:
-    """Allocate T_I for so many trees and tuples, with the trees' ranges and locks."""
+    """Allocate T_I for so many trees and tuples, with the trees' ranges and versions."""
     return trees.make_forest(count, tuples), np.full(count, MAX_KEY), np.zeros(count, np.int64)
 
 
@@ -243,7 +247,7 @@ class PIMTree(WindowIndex):
         levels, offsets = int(fixed.info[DEPTH]), fixed.info[OFFSETS:]
         entry = max(min(self.depth, levels - 1), 0)
         count = int(offsets[entry + 1] - offsets[entry]) if entry else 1
-        parts, needed = (pim.fresh, pim.uppers, pim.locks), self.limit + self.slack
+        parts, needed = (pim.fresh, pim.uppers, pim.versions), self.limit + self.slack
         if count > pim.uppers.size or not needed <= self.fresh_room <= 4 * needed:
             self.fresh_room = needed + needed // 8
             parts = make_fresh(count + count // 8, self.fresh_room)
@@ -293,4 +297,4 @@ class PIMTree(WindowIndex):
             upper = int(self.pim.uppers[tree])
             assert all(lower < key <= upper or key == lower == MIN_KEY for key in keys)
             lower = upper
-        assert not self.pim.locks.any()
+        assert not np.any(self.pim.versions & 1)

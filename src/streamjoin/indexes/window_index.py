@@ -36,6 +36,7 @@ class WindowIndex(ABC):
     def __init__(self, capacity: int = LEAST) -> None:
         self.capacity = capacity
         self.base, self.size = 0, 0
+        self.is_sealed = False
 
     @classmethod
     def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
@@ -65,7 +66,8 @@ class WindowIndex(ABC):
         """Yield what the probes find, some at a time."""
 
     def seal(self) -> None:
-        """Do nothing: tuples expire, whether or not others come."""
+        """Note that no more inserts come; tuples expire all the same."""
+        self.is_sealed = True
 
     @abstractmethod
     def _insert(self, keys: Keys, rows: RowIds) -> None:

@@ -7,8 +7,8 @@ is left, so forgetting renumbers the others, without touching them::
     keys      9 4 4 7 1 8 2 5                            7 1 8 2 5
 
 Rows of a count window leave in the order of their arrival. Those of a time window may not: where
-most of the oldest rows have left and a few have not, these few are put behind the newest, as if they
-had come again, so that one row with a time far ahead does not hold up all that came after it.
+most of the oldest rows have left and a few have not, these few are put behind the newest, as if
+they had come again, so that one row with a time far ahead does not hold up all that came after it.
 
 Invariants, asserted by ``check``: those of a subwindow, and
     5. ``keys`` are the index's, in the order of row ids.

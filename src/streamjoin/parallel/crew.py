@@ -1,8 +1,8 @@
 """Threads that come and go, and work side by side until somebody wants quiet.
 
 A worker is *inside* while it may be working on a task. Whoever needs the others out of the way asks
-for `quiet`: workers finish their task, nobody begins another, and when the last one is out the quiet
-begins. One condition wakes all who wait: for work, for room, for quiet.
+for `quiet`: workers finish their task, nobody begins another, and when the last one is out the
+quiet begins. One condition wakes all who wait: for work, for room, for quiet.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ from threading import Condition, Lock, Thread
 class Crew:
     """Workers that share the work of one join.
 
-    ``run`` is what each does, ``has_work`` whether there is anything to do, and ``halt`` tells those
-    who are inside that somebody wants quiet, or no longer.
+    ``run`` is what each does, ``has_work`` whether there is anything to do, and ``halt`` tells
+    those who are inside that somebody wants quiet, or no longer.
     """
 
     def __init__(

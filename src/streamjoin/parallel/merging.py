@@ -6,8 +6,8 @@
       |     others go on, without updating this index          |     others update it again
       freeze                                                   swap
 
-In phase 1 the edge stands still, so searches compare more and more rows one by one; that is what the
-others pay. In phase 2 this worker puts the rows of phase 1 into the new index, while the others
+In phase 1 the edge stands still, so searches compare more and more rows one by one; that is what
+the others pay. In phase 2 this worker puts the rows of phase 1 into the new index, while the others
 already put in theirs.
 """
 

@@ -101,6 +101,7 @@ class SharedJoin:
             self.set_limits(number, due, side.merged + side.index.fresh_room)
         self.buffers = Buffers(matches)
         self._publishing, self._merging, self._propagating = Lock(), Lock(), Lock()
+        self._came_by = False  # whether a worker wants to propagate
         self.crew = Crew(self._run, self.has_work, lambda on: work_queue.halt(self.queue, on))
         self.crew.resize(threads)
 
@@ -164,12 +165,12 @@ class SharedJoin:
     def propagate(self) -> None:
         """Deliver the results of completed entries, unless another thread does.
 
-        Whoever does looks once more when it is through: what others completed meanwhile would
+        If others came by meanwhile it looks once more when it is through: what they completed would
         otherwise wait for the next to come.
         """
-        while work_queue.count_completed(self.queue, self.head) > self.head:
-            if not self._propagating.acquire(blocking=False):
-                return
+        self._came_by = True
+        while self._came_by and self._propagating.acquire(blocking=False):
+            self._came_by = False
             try:
                 self._deliver(work_queue.count_completed(self.queue, self.head))
             finally:
@@ -195,14 +196,15 @@ class SharedJoin:
         """Put entries into the queue, as room comes; rows to be stored are numbered on."""
         first = 0
         while first < len(entries):
-            self.crew.wait_for(lambda: self._room() > 0)
-            part = entries.part(first, first + self._room())
+            if (room := self._room()) <= 0:
+                self.crew.wait_for(lambda: self._room() > 0)
+                continue
+            part = entries.part(first, first + room)
             with self._publishing:
-                for number, side in enumerate(self.sides):
-                    keys = part.keys[part.stores(None if len(self.sides) == 1 else number)]
-                    shared_window.keep_keys(self.windows[number], side.published, keys)
-                    side.published += keys.size
-                work_queue.publish(self.queue, *part.columns())
+                rings = self.windows[0].keys, self.windows[-1].keys
+                counts = work_queue.publish(self.queue, *rings, *part.columns())
+                for side, count in zip(self.sides, counts, strict=False):
+                    side.published += count
             self.crew.wake()
             first += len(part)
 

@@ -1,15 +1,16 @@
 """A source joined by threads over shared indexes: rows in, joined rows out, in order of arrival.
 
-While a source is read, the two windows of a `Manager` are lent to a `SharedJoin`. The source's thread
-stores rows and publishes their keys, workers find matches as numbers of rows, and whoever propagates
-fetches the joined rows. At the end both windows are a manager's again, with everything in them.
+While a source is read, the two windows of a `Manager` are lent to a `SharedJoin`. The source's
+thread stores rows and publishes their keys, workers find matches as numbers of rows, and whoever
+propagates fetches the joined rows. At the end both windows are a manager's again, with all that
+came::
 
     submit        rows -> windows, keys -> work queue                the source's thread
     ``_deliver``  matches -> joined rows -> channel; then expiry     the worker that propagates
     gathered      channel -> consumer                                the consumer's thread
 
-Rows leave a window when the results of the step before have gone out, so no entry that is on its way
-can ask for one that has left.
+Rows leave a window when the results of a step have gone out, and then only rows that no later step
+can meet, so no entry that is on its way asks for one that has left.
 """
 
 from collections import deque

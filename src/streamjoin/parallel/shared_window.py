@@ -1,8 +1,8 @@
 """A sliding window whose index several threads share.
 
-Rows are numbered through from the beginning of the stream. The latest are kept in a ring, since they
-may not be in the index yet: rows come into the index when the thread that works on them gets there,
-in any order. The *edge* tells how far the index is complete::
+Rows are numbered through from the beginning of the stream. The latest are kept in a ring, since
+they may not be in the index yet: rows come into the index when the thread that works on them gets
+there, in any order. The *edge* tells how far the index is complete::
 
     rows     ... 90 91 92 93 94 95 96 97 98
     marks        90 91 92 93  .  .  96  .  .       a row's own number: it is in the index
@@ -47,14 +47,6 @@ def make_window(pim: Pim, size: int, edge: int) -> SharedWindow:
     )
     window.control[EDGE] = edge
     return window
-
-
-@bare
-def keep_keys(window: SharedWindow, first: int, keys: Keys) -> None:
-    """Put the keys of rows into the ring, from number ``first`` on."""
-    mask = window.keys.size - 1
-    for i in range(keys.size):
-        window.keys[(first + i) & mask] = keys[i]
 
 
 @inlined

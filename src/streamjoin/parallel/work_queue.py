@@ -13,8 +13,8 @@ reset. An entry tells which stored rows it may match, ``firsts`` to ``lasts``: t
 latest tuple of the opposite window at its arrival. They follow from the order of arrival alone, so
 no thread has to look them up when it acquires the entry, as the paper's do.
 
-Invariants: entries from ``head`` to ``tail`` are never overwritten; only the source writes ``tail``,
-whoever propagates writes ``head``, and ``next`` is taken by compare-and-swap.
+Invariants: entries from ``head`` to ``tail`` are never overwritten; only the source writes
+``tail``, whoever propagates writes ``head``, and ``next`` is taken by compare-and-swap.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
-from streamjoin.kernels import Flags, Int, Keys, Positions, RowIds, bare, inlined, kernel
+from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined, kernel
 
 TAIL, NEXT, HEAD, HALT = (place * atomics.LINE for place in range(4))  # places in ``control``
 NOT_STORED = -1
@@ -33,7 +33,7 @@ NEVER = np.iinfo(np.int64).max  # an entry, or a row, that does not come
 
 @dataclass(frozen=True)
 class Entries:
-    """Tuples on their way into the queue, in the order of arrival; `WorkQueue` tells what is what."""
+    """Tuples on their way into the queue, in the order of arrival; see `WorkQueue`."""
 
     sides: Positions
     keys: Keys
@@ -57,11 +57,6 @@ class Entries:
     def take(self, order: Positions) -> "Entries":
         """Return them in another order."""
         return Entries(*(column[order] for column in vars(self).values()))
-
-    def stores(self, side: int | None) -> Flags:
-        """Tell which are to be stored, on one side or on any."""
-        stored: Flags = self.rows != NOT_STORED
-        return stored if side is None else stored & (self.sides == side)
 
     @classmethod
     def concatenate(cls, parts: "list[Entries]") -> "Entries":
@@ -116,6 +111,8 @@ def count_completed(queue: WorkQueue, head: int) -> int:
 @bare
 def publish(
     queue: WorkQueue,
+    left: Keys,
+    right: Keys,
     sides: Positions,
     keys: Keys,
     rows: Positions,
@@ -123,11 +120,21 @@ def publish(
     uppers: Keys,
     firsts: Positions,
     lasts: Positions,
-) -> None:
-    """Put entries behind the others; there must be room."""
+) -> tuple[int, int]:
+    """Put entries behind the others, and keys to be stored into their windows' rings.
+
+    There must be room. Returns how many are to be stored on each side.
+    """
     tail, mask = queue.control[TAIL], queue.states.size - 1
     ranges = queue.lowers.size // queue.states.size
+    lefts = rights = 0
     for i in range(keys.size):
+        if rows[i] != NOT_STORED and sides[i] == 0:
+            left[rows[i] & (left.size - 1)] = keys[i]
+            lefts += 1
+        elif rows[i] != NOT_STORED:
+            right[rows[i] & (right.size - 1)] = keys[i]
+            rights += 1
         slot = (tail + i) & mask
         queue.sides[slot], queue.keys[slot], queue.rows[slot] = sides[i], keys[i], rows[i]
         queue.firsts[slot], queue.lasts[slot] = firsts[i], lasts[i]
@@ -135,6 +142,7 @@ def publish(
             queue.lowers[slot * ranges + each] = lowers[i * ranges + each]
             queue.uppers[slot * ranges + each] = uppers[i * ranges + each]
     atomics.store(queue.control, TAIL, tail + keys.size)
+    return lefts, rights
 
 
 @bare
@@ -147,7 +155,7 @@ def halt(queue: WorkQueue, on: bool) -> None:
 def measure_found(
     queue: WorkQueue, first: int, last: int, buffers: int
 ) -> tuple[Positions, Positions]:
-    """Return where the matches of each entry end among those of all, and which buffers have some."""
+    """Return where the matches of each entry end, and which buffers have some."""
     mask, total = queue.states.size - 1, np.int64(0)
     ends, used = np.empty(last - first, np.int64), np.zeros(buffers, np.int64)
     for entry in range(first, last):
