@@ -14,7 +14,7 @@ from split.running import as_source, push, sequence
 
 import streamjoin as sj
 from streamjoin.joins import columns, whole_window
-from streamjoin.parallel import shared_stream
+from streamjoin.parallel import fetching
 
 random = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 algorithms = st.sampled_from(["pim_tree", "pim_tree", "im_tree"])
@@ -97,15 +97,24 @@ def random_steps(count, rows, span=50):
     ]
 
 
-@pytest.mark.parametrize("window", [sj.CountWindow(200), sj.TimeWindow(30)])
-def test_a_self_join_stores_rows_once(window):
+@pytest.mark.parametrize("on", ["abs(l.x - r.x) <= 1", "l.x = r.x", "l.x <= r.x"])
+@pytest.mark.parametrize(
+    "window", [sj.CountWindow(200), sj.TimeWindow(30), sj.TimeWindow(before=30, after=5)]
+)
+def test_a_self_join_stores_rows_once(on, window):
     rng = np.random.default_rng(5)
-    tables = [numbers(rng.integers(0, 50, 40), np.arange(40) + 40 * i) for i in range(20)]
+    tables = [
+        numbers(rng.integers(0, 50, 40), np.arange(40) // 2 + 20 * i + rng.integers(0, 4, 40))
+        for i in range(15)
+    ]
     options = {} if isinstance(window, sj.CountWindow) else {"time": "t", "delay": 5}
-    pushed = sj.StreamJoin("abs(l.x - r.x) <= 1", window, **options)
-    expected = sum(pushed.push(each, each).num_rows for each in tables)
-    join = sj.StreamJoin("abs(l.x - r.x) <= 1", window, algorithm="pim_tree", **options)
-    found = sum(piece.rows.num_rows for piece in join.stream((each, each) for each in tables))
+    pushed = sj.StreamJoin(on, window, **options)
+    join = sj.StreamJoin(on, window, algorithm="pim_tree", **options)
+    expected, found = Counter(), Counter()
+    for each in tables:
+        expected.update(map(str, pushed.push(each, each).to_pylist()))
+    for piece in join.stream((each, each) for each in tables):
+        found.update(map(str, piece.rows.to_pylist()))
     assert found == expected
     assert join._engine.is_self_join
     check(join)
@@ -196,7 +205,7 @@ def test_after_a_failure_the_windows_are_whole_again(monkeypatch):
         raise MemoryError("no room for results")
 
     with monkeypatch.context() as patch:
-        patch.setattr(shared_stream, "arrange", fails)
+        patch.setattr(fetching, "arrange", fails)
         with pytest.raises(MemoryError, match="no room for results"):
             list(join.stream(steps[1:]))
     check(join)

@@ -16,58 +16,43 @@ can meet, so no entry that is on its way asks for one that has left.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Self
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.joins.candidates import Found, checks_of
+from streamjoin.indexes.registry import INDEXES
+from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Batches, Clock
-from streamjoin.joins.gather import Delivery
 from streamjoin.joins.manager import Manager
-from streamjoin.joins.ordering import Ordering
 from streamjoin.joins.plan import SIDES, KeyColumns
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.whole_window import WholeWindow
-from streamjoin.kernels import Flags, Positions, RowIds
+from streamjoin.kernels import Positions
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.parallel.fetching import NUMBERS, Fetcher, Published
 from streamjoin.parallel.shared_join import SharedJoin
 from streamjoin.parallel.work_queue import NOT_STORED, Entries
-from streamjoin.split.arranging import arrange, complete, fetch_stored, interleave, places_of
 from streamjoin.split.channel import Channel, ClosedError
 from streamjoin.split.gathering import Gathered
 from streamjoin.split.messages import Step
 
 DEPTH = 8  # parts of results that wait for the consumer
-ORDERING = Ordering()
-NUMBERS: dict[Side, int] = {"left": 0, "right": 1}
-
-
-@dataclass(frozen=True)
-class Published:
-    """A step on its way: its entries, and what is to be done when all are through."""
-
-    step: Step
-    first: int
-    last: int
-    sides: Positions  # of each entry
-    places: RowIds  # in the batch of its side
-    clock: Clock
 
 
 class SharedStream:
     """A source on its way through shared windows; the module docstring gives the design."""
 
     def __init__(self, manager: Manager, schema: pa.Schema, task: int) -> None:
-        self.manager, self.plan, self.schema, self.task = manager, manager.plan, schema, task
+        self.manager, self.plan, self.task = manager, manager.plan, task
         self.alone = isinstance(manager, SelfJoin)
+        self.symmetric = isinstance(manager, SelfJoin) and manager.symmetric
+        self._fetcher = Fetcher(schema, self.symmetric, self._glimpse)
         self._results: Channel[Gathered] = Channel(DEPTH)
         self._rows = Lock()  # who reads or changes what the windows keep beside their indexes
         self._steps: deque[Published] = deque()
@@ -81,14 +66,12 @@ class SharedStream:
         manager = engine.join
         if not isinstance(manager, Manager):
             return None
-        for side in SIDES:
-            chain = manager.chains[side]
+        chains = manager.chains.values()
+        if not all(can_be_shared(chain) for chain in chains):
+            return None
+        for chain in chains:
             if not chain.subwindows:
-                chain.subwindows.append(chain.make_subwindow(1))
-            window = chain.subwindows[0]
-            is_shared = isinstance(window, WholeWindow) and isinstance(window.index, PIMTree)
-            if not is_shared or len(chain.subwindows) > 1:
-                return None
+                chain.subwindows.append(chain.make_subwindow(max(chain.sizes.rows, 1)))
         return cls(manager, engine.schema, task)
 
     def _begin(self, threads: int) -> None:
@@ -123,6 +106,8 @@ class SharedStream:
         self._count += 1
         step = Step(self._count, batches, interleaved)
         coming: dict[Side, Prepared] = {side: each for side, each in batches.items() if len(each)}
+        if self.symmetric:
+            coming.pop("right", None)
         if not coming:
             self.join.wait()
             self._end(step, clock)
@@ -142,7 +127,9 @@ class SharedStream:
         first = self._published
         self._published += len(entries)
         rows = np.concatenate(places)[order].astype(np.int32)
-        self._steps.append(Published(step, first, self._published, entries.sides, rows, clock))
+        self._steps.append(
+            Published(step, first, self._published, entries.sides, rows, before[0], clock)
+        )
         self.join.publish(entries)
 
     def _store(self, coming: Batches) -> None:
@@ -168,7 +155,9 @@ class SharedStream:
         else:
             # Left rows of a step come before its right ones.
             seen = dropped + len(window) if side == "right" else before[other]
+            # In a symmetric self-join each row sees itself and those before it, and once.
             firsts, lasts = np.full(count, dropped), np.full(count, seen - 1)
+            lasts = rows if self.symmetric else lasts
         lowers = np.ones((count, self.join.ranges), np.int64)
         uppers = np.zeros((count, self.join.ranges), np.int64)
         for number, (lower, upper) in enumerate(self._ranges(side, batch.keys)):
@@ -209,7 +198,7 @@ class SharedStream:
             upto = min(last, published.last)
             part = slice(at - first, upto - first)
             inside = slice(at - published.first, upto - published.first)
-            delivery = self._join_rows(published, inside, starts[part], ends[part], rows)
+            delivery = self._fetcher.fetch(published, inside, starts[part], ends[part], rows)
             is_end = upto == published.last
             if is_end:
                 self._steps.popleft()
@@ -218,50 +207,11 @@ class SharedStream:
             self._results.put(Gathered(step, step.first, step.last, [delivery], ends=is_end))
             at = upto
 
-    def _join_rows(
-        self,
-        published: Published,
-        inside: slice,
-        starts: Positions,
-        ends: Positions,
-        rows: Positions,
-    ) -> Delivery:
-        """Fetch the joined rows of some entries of one step, in the order of their arrival."""
-        step, sides, places = published.step, published.sides[inside], published.places[inside]
-        joined, arrivals = [], []
-        for side, batch in step.batches.items():
-            mine = np.flatnonzero(sides == NUMBERS[side])
-            if not mine.size:
-                continue
-            found = self._found(batch, places[mine], starts[mine], ends[mine], rows)
-            halves = [half for each in found for half in fetch_stored(each, ORDERING)]
-            if halves:
-                half = arrange(halves, ORDERING)
-                joined.append(complete(half, batch, ORDERING, self.schema))
-                arrivals.append(
-                    step.arrivals(side, places_of(half, ORDERING)) if step.interleaved else None
-                )
-        if step.interleaved and len(joined) == 2:
-            joined = [interleave(joined, [each for each in arrivals if each is not None])]
-        return Delivery(sum(each.num_rows for each in joined), joined)
-
-    def _found(
-        self, batch: Prepared, places: RowIds, starts: Positions, ends: Positions, rows: Positions
-    ) -> list[Found]:
-        """Return what some rows of a batch have found, in terms of what their window keeps now."""
-        number = self._window(OTHER[batch.side])
+    def _glimpse(self, side: Side) -> tuple[WholeWindow, int]:
+        """Return a side's window as it is now, and the number of its first row."""
+        number = self._window(side)
         with self._rows:
-            window, dropped = self.held[number].glimpse(), self.join.sides[number].dropped
-        if starts[0] == ends[-1]:
-            return []
-        first, last = int(starts[0]), int(ends[-1])
-        row_ids = rows[first:last] - dropped
-        # Rows that have left meanwhile were too old to match; those of other entries may be any.
-        matches = Matches(starts - first, ends - first, np.maximum(row_ids, 0).astype(np.int32))
-        if row_ids.min() < 0:
-            matches = without(matches, row_ids >= 0)
-        checks = checks_of(replace(batch, visible=None), window)
-        return [Found(batch, window, matches, places, checks)]
+            return self.held[number].glimpse(), self.join.sides[number].dropped
 
     def _expire(self, clock: Clock) -> None:
         """Drop the rows that nobody can meet any more."""
@@ -323,7 +273,10 @@ class SharedStream:
             window.note_times()
 
 
-def without(matches: Matches, keep: Flags) -> Matches:
-    """Return matches without some of their rows."""
-    kept = np.concatenate([[0], np.cumsum(keep)])
-    return Matches(kept[matches.starts], kept[matches.ends], matches.row_ids[keep])
+def can_be_shared(chain: Chain) -> bool:
+    """Whether a chain is one window whose index threads can share, or is going to be."""
+    if not chain.subwindows:
+        return issubclass(INDEXES[chain.structure], PIMTree)
+    window = chain.subwindows[0]
+    is_shared = isinstance(window, WholeWindow) and isinstance(window.index, PIMTree)
+    return is_shared and len(chain.subwindows) == 1
