@@ -9,7 +9,7 @@ from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
 import streamjoin.benchmarks.registry as registry
-from streamjoin import calibration
+from streamjoin import calibration, cost_measurement
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Series
 from streamjoin.cli import app
@@ -226,6 +226,8 @@ def test_bench_draws_figures(tmp_path, monkeypatch):
 def test_calibrate_writes_what_explain_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMJOIN_CALIBRATION", str(tmp_path / "calibration.json"))
     monkeypatch.setattr(calibration, "BATCHES", (64, 1024))
+    monkeypatch.setattr(cost_measurement, "TURNS", 3)
+    monkeypatch.setattr(cost_measurement, "ROUNDS", 4)
     monkeypatch.setattr(calibration, "MATCHES", (1, 16))
     result = run("calibrate", "--rows", 1 << 14)
     assert result.exit_code == 0, result.output

@@ -12,6 +12,7 @@ from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
 from joins.small_streams import CONDITIONS, conditions, run, steps_of, streams
+from streamjoin import calibration, cost_measurement
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
 from streamjoin.cost_model import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
 from streamjoin.joins import chain, sizes
@@ -186,7 +187,11 @@ def test_thresholds_follow_from_costs():
     assert least((5, 5, 7), (5, 5, 7), (9, 5, 9)) == float("inf")
 
 
-def test_a_calibration_is_written_and_read():
+def test_a_calibration_is_written_and_read(monkeypatch):
+    monkeypatch.setattr(calibration, "SECONDS", 0.01)
+    monkeypatch.setattr(calibration, "BATCHES", (64, 1024))
+    monkeypatch.setattr(cost_measurement, "TURNS", 3)
+    monkeypatch.setattr(cost_measurement, "ROUNDS", 4)
     thresholds, costs = calibrate(rows=1 << 14)
     assert {cost.structure for cost in costs} == set(STRUCTURES)
     path = save_thresholds(thresholds)
