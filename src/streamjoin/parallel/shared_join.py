@@ -114,7 +114,7 @@ class SharedJoin:
 
     def _run(self, number: int) -> None:
         """Work until nobody wants this worker any more."""
-        progress, buffer = np.zeros(4, np.int64), self.buffers.take()
+        progress, buffer = np.zeros(3, np.int64), self.buffers.take()
         while self.crew.enter(number):
             status = self._work(progress, buffer)
             while status == FULL:

@@ -18,7 +18,7 @@ from streamjoin.parallel.shared_window import EDGE, FROZEN, SharedWindow
 from streamjoin.parallel.work_queue import HALT, NOT_STORED, WorkQueue, acquire
 
 IDLE, HALTED, FULL, MERGE, ENOUGH, STUFFED = range(6)  # why a thread stops working
-AT, END, COUNT, TASKS = range(4)  # places in ``progress``
+AT, END, COUNT = range(3)  # places in ``progress``
 
 
 @inlined
@@ -83,7 +83,6 @@ def work(
             progress[AT], progress[END] = acquire(queue, task)
             if progress[AT] == progress[END]:
                 return IDLE
-            progress[TASKS] += 1
         while progress[AT] < progress[END]:
             slot, count = progress[AT] & mask, progress[COUNT]
             is_left = queue.sides[slot] == 0

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from streamjoin import atomics
 from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined, kernel
 
-TAIL, NEXT, HEAD, HALT = (place * atomics.LINE for place in range(4))  # places in ``control``
+TAIL, NEXT, HALT = (place * atomics.LINE for place in range(3))  # places in ``control``
 NOT_STORED = -1
 NEVER = np.iinfo(np.int64).max  # an entry, or a row, that does not come
 
@@ -85,7 +85,7 @@ class WorkQueue(NamedTuple):
 def make_queue(size: int, ranges: int) -> WorkQueue:
     """Allocate a queue of so many entries, a power of two, with so many key ranges each."""
     sizes = dict.fromkeys(WorkQueue._fields, size)
-    sizes |= {"lowers": size * ranges, "uppers": size * ranges, "control": 4 * atomics.LINE}
+    sizes |= {"lowers": size * ranges, "uppers": size * ranges, "control": 3 * atomics.LINE}
     return WorkQueue(**{name: np.zeros(size, np.int64) for name, size in sizes.items()})
 
 
