@@ -69,7 +69,9 @@ def follow_schedule(run: SharedRun, entries: Entries, rate: float) -> tuple[Seco
     run.join.wait()
     run.times.clear()
     chunks, before = len(entries) // TUPLES, run.delivered
-    due = perf_counter() + 0.01 + np.arange(chunks) * (TUPLES / rate)
+    due: Seconds = np.arange(chunks, dtype=np.float64)
+    due *= TUPLES / rate
+    due += perf_counter() + 0.01
     sent = 0
     while sent < chunks:
         if (ahead := due[sent] - perf_counter()) > 0:
@@ -78,9 +80,10 @@ def follow_schedule(run: SharedRun, entries: Entries, rate: float) -> tuple[Seco
         run.join.publish(entries.part(sent * TUPLES, ready * TUPLES))
         sent = ready
     run.join.wait()
-    moments, counts = (np.array(column) for column in zip(*run.times, strict=True))
+    moments: Seconds = np.array([moment for moment, _ in run.times])
     ends = before + (1 + np.arange(chunks)) * TUPLES
-    return due, moments[np.searchsorted(counts, ends)] - due
+    through = np.searchsorted([count for _, count in run.times], ends)
+    return due, moments[through] - due
 
 
 def entries_to_merge(run: SharedRun) -> int:
@@ -140,14 +143,16 @@ def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
     if not all(each.size for each in every.values()):
         return
     ours, theirs = (float(np.percentile(every[name], 99)) for name in KINDS)
+    short, long = (
+        Series(f"{name}, p99 of each merge, {label}", tuple(p99s(waits[name])), "ms")
+        for name in KINDS
+    )
     report.at_most(
         f"p99 latency in merges, nonblocking vs blocking, {label}",
         ours / theirs,
         NONBLOCKING,
-        *(
-            Series(f"{name}, p99 of each merge, {label}", tuple(p99s(waits[name])), "ms")
-            for name in KINDS
-        ),
+        short,
+        long,
         f"{ours:.1f} ms and {theirs:.1f} ms over all merges",
     )
 

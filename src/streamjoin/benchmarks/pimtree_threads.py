@@ -5,7 +5,9 @@ What two threads are worth by window (the paper's figures 13c and 12c), by the n
 who are compared take turns; every round has a merge of each index.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 from streamjoin.benchmarks.figures import Figure
@@ -48,9 +50,8 @@ def race_ways(load: Load, ways: dict[str, Way], rounds: int) -> dict[str, list[f
         race.run(1, run.round)
         return race.rates[ALONE][-1]
 
-    rivals = {ALONE: alone} | {
-        name: lambda way=way: run.rate(way)  # type: ignore[misc]
-        for name, way in ways.items()
+    rivals: dict[str, Callable[[], float]] = {ALONE: alone} | {
+        name: partial(run.rate, way) for name, way in ways.items()
     }
     try:
         return in_turns(rounds, rivals)
@@ -128,7 +129,7 @@ def compare_runs(runs: dict[str, SharedRun], rounds: int) -> dict[str, list[floa
     try:
         return in_turns(
             rounds,
-            {name: lambda run=run: run.rate(way) for name, run in runs.items()},  # type: ignore[misc]
+            {name: partial(run.rate, way) for name, run in runs.items()},
         )
     finally:
         for run in runs.values():
@@ -186,7 +187,7 @@ def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
         ways = {f"{task}": Way(2, task=task) for task in TASKS}
         rates = in_turns(
             1 if quick else 3,
-            {name: lambda way=way: run.rate(way) for name, way in ways.items()},  # type: ignore[misc]
+            {name: partial(run.rate, way) for name, way in ways.items()},
             warm=False,
         )
         run.close()

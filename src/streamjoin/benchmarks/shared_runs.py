@@ -25,7 +25,7 @@ from streamjoin.parallel.shared_join import TASK, SharedJoin
 from streamjoin.parallel.work_queue import Entries
 
 CHUNK = 1 << 16  # entries that are made at once
-LEAST = 1 << 18  # entries of a round
+FEWEST, LEAST = 1 << 16, 1 << 18  # entries of a round, in small windows and in others
 
 
 def full_index(keys: Keys, ratio: float = MERGE_RATIO, depth: int = LOWEST) -> PIMTree:
@@ -161,7 +161,7 @@ class SharedRun:
     def round(self) -> int:
         """How many entries let every index be merged once, and no fewer than some."""
         period = max(side.index.limit for side in self.join.sides) * len(self.windows)
-        return max(period, LEAST) // 2 * 2
+        return max(period, min(max(self.windows), LEAST), FEWEST) // 2 * 2
 
     def rate(self, way: Way, count: int | None = None) -> float:
         """Run a round; return M tuples/s."""
