@@ -30,7 +30,7 @@ from streamjoin.parallel.work_queue import NEVER, Entries
 
 TUPLES = 64  # of a chunk
 LOAD = 0.4  # of what two threads can do
-BEFORE, BEHIND = 0.2, 0.8  # seconds of the schedule around the beginning of a merge
+AROUND, QUICK_AROUND = (0.2, 0.8), (0.05, 0.15)  # seconds before a merge is due, and behind
 NONBLOCKING = 0.2  # of the latency with blocking merges
 RATIOS = (MERGE_RATIO, 1.0)
 KINDS = {"nonblocking": Way(2), "blocking": Way(2, blocking=True)}
@@ -96,9 +96,9 @@ def entries_to_merge(run: SharedRun) -> int:
     return max(min(rows), 0) * len(run.windows)
 
 
-def wait_in_merge(run: SharedRun, rate: float, waits: Waits) -> None:
+def wait_in_merge(run: SharedRun, rate: float, around: tuple[float, float], waits: Waits) -> None:
     """Go on until a merge is near, then follow the schedule until it is over."""
-    before, behind = int(BEFORE * rate), int(BEHIND * rate)
+    before, behind = (int(seconds * rate) for seconds in around)
     if (far := (entries_to_merge(run) - before) // 2 * 2) > 0:
         run.pass_through(run.draw(far))
     while run.join._merging.locked():
@@ -129,7 +129,7 @@ def merges(report: Report, scale: Scale, quick: bool) -> None:
             for _ in range(times):
                 for name, way in KINDS.items():
                     run.change(way)
-                    wait_in_merge(run, rate, waits[name])
+                    wait_in_merge(run, rate, QUICK_AROUND if quick else AROUND, waits[name])
             run.close()
         summaries = {name: each.summary() for name, each in waits.items()}
         report.detail(f"latency in merges, {label}", {"tuples/s": rate, **summaries})
