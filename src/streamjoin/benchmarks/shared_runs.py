@@ -36,6 +36,10 @@ def full_index(keys: Keys, ratio: float = MERGE_RATIO, depth: int = LOWEST) -> P
     fixed = index.next_fixed()
     pims.fill(fixed, keys[order], order)
     index.adopt(fixed)
+    # As if it had been merged before: the memory of the next T_S has been used.
+    index.spare = index.next_fixed()
+    index.spare.keys.fill(0)
+    index.spare.inners.fill(0)
     return index
 
 
