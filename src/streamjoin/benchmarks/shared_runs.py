@@ -12,7 +12,7 @@ Every tuple that is delivered lets one of its stream expire.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -107,6 +107,7 @@ class SharedRun:
         self.windows = [load.left] if load.itself else [load.left, load.right]
         self.rows = list(self.windows)  # the next of each stream
         self.matches, self.delivered = 0, 0
+        self.processors = 0.0  # that the latest round had: fewer than threads if others need them
         self.times: list[tuple[float, int]] = []  # when how many entries had been delivered
         indexes = [full_index(draw(window), ratio, depth) for window in self.windows]
         self.join = TimedJoin(indexes, self._deliver, 0)
@@ -155,11 +156,13 @@ class SharedRun:
     def pass_through(self, chunks: list[Entries]) -> float:
         """Publish entries as fast as they go; return the seconds until all are delivered."""
         self.times.clear()
-        begin = perf_counter()
+        begin, used = perf_counter(), process_time()
         for entries in chunks:
             self.join.publish(entries)
         self.join.wait()
-        return perf_counter() - begin
+        seconds = perf_counter() - begin
+        self.processors = (process_time() - used) / seconds
+        return seconds
 
     @property
     def round(self) -> int:
