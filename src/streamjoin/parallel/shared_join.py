@@ -37,7 +37,8 @@ from streamjoin.parallel.work_queue import NEVER, NEXT, NOT_STORED, TAIL, Entrie
 
 TASK = 32  # tuples
 QUEUE, RING = 1 << 16, 1 << 18  # entries of the queue; rows that need not be in the index yet
-ENOUGH = 1 << 12  # tuples after which a worker looks what else is to be done
+ENOUGH = 1 << 12  # tuples after which a worker looks what else is to be done,
+FEW = 1 << 8  # and while an index is merged: fewer workers never run idle, and results would wait
 MOMENT = 0.001  # seconds
 
 # Takes the first entry, the rows that all have found, by number, and where those of each end.
@@ -139,7 +140,7 @@ class SharedJoin:
             len(self.windows) == 1,
             self.limits,
             self.task,
-            ENOUGH,
+            FEW if self._merging.locked() else ENOUGH,
             progress,
             buffer.number,
             buffer.found,
