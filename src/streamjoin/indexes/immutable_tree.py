@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamjoin import atomics
 from streamjoin.indexes.forest import (
     ALL,
     BLOCK,
@@ -224,6 +225,7 @@ def merge(old: Immutable, forest: Forest, trees: int, base: int, new: Immutable)
     """
     at, count = np.int64(0), np.int64(0)
     for tree in range(trees):
+        atomics.give_way()  # a merge is long, and whoever waits for this processor is quick
         leaf = first_leaf(forest, tree)
         while leaf != NONE:
             for place in range(size_of(forest, leaf)):

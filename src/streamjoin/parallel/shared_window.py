@@ -28,6 +28,7 @@ from streamjoin.indexes.forest import NO_ROOM
 from streamjoin.indexes.pim_tree import Pim
 from streamjoin.kernels import Int, Keys, RowIds, bare, inlined
 
+BLOCK = 64  # keys that are compared before any row is written down
 EDGE, EDGE_LOCK, FROZEN = (place * atomics.LINE for place in range(3))  # places in ``control``
 
 
@@ -86,15 +87,24 @@ def compare(
     found: RowIds,
     count: Int,
 ) -> Int:
-    """Compare the rows from the edge on one by one."""
-    mask = window.keys.size - 1
-    for row in range(edge, last + 1):
-        key = window.keys[np.uint64(row & mask)]
-        if lower <= key <= upper:
-            if count == found.size:
+    """Compare the rows from the edge on; most blocks have no match, and are compared at once."""
+    mask, row = window.keys.size - 1, edge
+    while row <= last:
+        slot = row & mask
+        size = min(last + 1 - row, min(BLOCK, window.keys.size - slot))
+        hits = np.int64(0)
+        if size == BLOCK:
+            for i in range(BLOCK):
+                key = window.keys[np.uint64(slot + i)]
+                hits += np.int64(key >= lower) & np.int64(key <= upper)
+        if size < BLOCK or hits > 0:
+            if count + size > found.size:
                 return NO_ROOM
-            found[count] = row - first
-            count += 1
+            for i in range(size):
+                key = window.keys[np.uint64(slot + i)]
+                found[count] = row + i - first
+                count += np.int64(key >= lower) & np.int64(key <= upper)
+        row += size
     return count
 
 
