@@ -2,7 +2,9 @@
 
 Three phases: keys are N(0.5, 0.125), then the mean moves by ``r`` while ten windows come, then it
 stands still again. The ranges of T_I's trees follow T_S and so lag behind by a merge; what matters
-is that the join is as fast afterwards as it was before. The paper calls 0.125 the deviation in one
+is that the join is as fast afterwards as it was before. The machine's speed changes within seconds
+by more than what is asked for, so a stream that stands still is joined beside it, slice by slice in
+turns, and both phases are measured by that. The paper calls 0.125 the deviation in one
 place and the variance in another; here it is the deviation, which is harder::
 
     r = 1    mean  0.5 ______/''''''  1.5         phases of 4, 10 and 4 windows
@@ -15,13 +17,13 @@ import numpy as np
 
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report, Series
-from streamjoin.benchmarks.pimtree_scale import RATE, Scale
+from streamjoin.benchmarks.pimtree_scale import Scale
 from streamjoin.benchmarks.shared_runs import CHUNK, SharedRun, Way
 from streamjoin.benchmarks.tuple_streams import GAUSSIAN, SPAN, square
 from streamjoin.indexes.pim_tree import TREES
 from streamjoin.kernels import Keys
 
-SHIFTS, QUICK_SHIFTS = (0, 0.2, 0.4, 0.6, 0.8, 1), (0, 0.4, 1)
+SHIFTS, QUICK_SHIFTS = (0.2, 0.4, 0.6, 0.8, 1), (0.4, 1)
 PHASES = (4, 10, 4)  # in windows
 DEVIATION = 0.125
 RECOVERED = 0.95
@@ -58,25 +60,37 @@ def shares_of(run: SharedRun, keys: Keys) -> list[float]:
     return shares
 
 
-def follow(
-    window: int, shift: float, slice_size: int
-) -> tuple[list[tuple[int, float]], list[list[float]]]:
-    """Join a drifting stream with itself; return rates by slice, and shares in the second phase."""
+def make_run(window: int, slice_size: int) -> SharedRun:
+    """Return a self-join of two threads whose window is full of keys around 0.5."""
     load = replace(square(window, spread=GAUSSIAN), itself=True)
-    drift = Drift(window, shift)
     start = np.random.default_rng(5)
     run = SharedRun(load, fill=lambda count: GAUSSIAN.keys(start, count))
     run.change(Way(2))
-    rates, shares = [], []
     run.pass_through(run.draw(slice_size))  # does not count
-    while drift.drawn < drift.total:
-        begin = drift.drawn
-        keys = drift.keys(slice_size)
-        if drift.phase_of(begin) == 1:
-            shares.append(shares_of(run, keys[:SEEN]))
-        chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
-        rates.append((begin, slice_size / run.pass_through(chunks) / 1e6))
-    run.close()
+    return run
+
+
+def follow(
+    window: int, shift: float, slice_size: int
+) -> tuple[list[tuple[int, float, float]], list[list[float]]]:
+    """Join a drifting stream with itself; return rates by slice, and shares in the second phase.
+
+    The second rate of a slice is that of a stream that stands still.
+    """
+    runs = {each: make_run(window, slice_size) for each in (shift, 0.0)}
+    drifts = {each: Drift(window, each) for each in runs}
+    rates, shares = [], []
+    while (begin := drifts[shift].drawn) < drifts[shift].total:
+        found = {}
+        for each, run in runs.items():
+            keys = drifts[each].keys(slice_size)
+            if each == shift and drifts[shift].phase_of(begin) == 1:
+                shares.append(shares_of(run, keys[:SEEN]))
+            chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
+            found[each] = slice_size / run.pass_through(chunks) / 1e6
+        rates.append((begin, found[shift], found[0.0]))
+    for run in runs.values():
+        run.close()
     return rates, shares
 
 
@@ -88,7 +102,7 @@ def drifts(report: Report, scale: Scale, quick: bool) -> None:
         "pim13b",
         f"drifting keys, self-join, 2 threads, windows of {window:,}",
         "tuples that came",
-        RATE,
+        "throughput, times that of a stream that stands still",
         ("linear", "linear"),
     )
     spread = Figure(
@@ -104,10 +118,12 @@ def drifts(report: Report, scale: Scale, quick: bool) -> None:
         with report.step(f"figures 13a, 13b: drifting keys, {name}"):
             rates, shares = follow(window, shift, slice_size)
         phases = Drift(window, shift)
-        by_phase: list[list[float]] = [[], [], []]
-        for begin, rate in rates:
-            speeds.add(name, begin + slice_size, rate)
-            by_phase[phases.phase_of(begin)].append(rate)
+        by_phase: list[list[float]] = [[], [], []]  # times the stream that stands still
+        speed: list[list[float]] = [[], [], []]
+        for begin, rate, beside in rates:
+            speeds.add(name, begin + slice_size, rate / beside)
+            by_phase[phases.phase_of(begin)].append(rate / beside)
+            speed[phases.phase_of(begin)].append(rate)
         most = min(map(len, shares))
         means = np.mean([each[:most] for each in shares], axis=0).tolist()
         for tree, share in enumerate(means, 1):
@@ -115,14 +131,15 @@ def drifts(report: Report, scale: Scale, quick: bool) -> None:
                 spread.add(name, tree, share)
         first, second, third = map(median, by_phase)
         busiest[name] = {
-            "M tuples/s by phase": [first, second, third],
+            "times a stream that stands still, by phase": [first, second, third],
+            "M tuples/s by phase": [median(each) for each in speed],
             "share of the busiest tree": means[0],
             "trees": most,
         }
         if third / first < worst:
             worst, note = third / first, f"the worst, {name}; {second / first:.2f} in the second"
             theirs, ours = (
-                Series(f"drifting keys, {name}, {phase} phase", tuple(by_phase[at]), "M tuples/s")
+                Series(f"drifting keys, {name}, {phase} phase", tuple(by_phase[at]), "x")
                 for at, phase in ((0, "first"), (2, "third"))
             )
     report.figures += [speeds, spread]
