@@ -160,7 +160,7 @@ class AgainstAnArray(RuleBasedStateMachine):
         self.window.check()
 
 
-AgainstAnArray.TestCase.settings = settings(max_examples=40, stateful_step_count=12)
+AgainstAnArray.TestCase.settings = settings(max_examples=20, stateful_step_count=12)
 
 
 @pytest.mark.usefixtures("tidy")

@@ -52,9 +52,7 @@ every_join = pytest.mark.parametrize(
         ("wib_tree", 2),
         ("b_tree", 1),
         ("scan", 2),
-        ("b_chain", 1),
         ("ib_chain", 2),
-        ("im_tree", 1),
         ("pim_tree", 2),
     ],
 )

@@ -18,7 +18,7 @@ from streamjoin.indexes.registry import WINDOW_INDEXES
 from streamjoin.joins import columns, sizes, whole_window
 from streamjoin.joins.whole_window import WholeWindow
 
-random = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=14, suppress_health_check=list(HealthCheck))
 algorithms = st.sampled_from(sorted(WINDOW_INDEXES))
 every_algorithm = pytest.mark.parametrize("algorithm", WINDOW_INDEXES)
 structures = st.sampled_from([None, None, None, "pim_tree", "b_tree", "bi_sort", "rap_table"])

@@ -263,6 +263,7 @@ class SharedJoin:
                     merge_index(self, number)
         finally:
             self._merging.release()
+        self.crew.wake()  # the edge has moved, for which the source may wait
 
     def processed(self, number: int) -> int:
         """Return the first row of a window whose entry nobody has acquired; in quiet only."""
