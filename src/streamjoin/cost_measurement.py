@@ -33,7 +33,7 @@ from streamjoin.cost_model import (
 from streamjoin.indexes import b_tree, chained_index, immutable_tree, pim_tree
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes.sorted_run import SortedRun
-from streamjoin.kernels import Keys, RowIds, bare
+from streamjoin.kernels import Keys, RowIds
 from streamjoin.windows import CountWindow
 
 SPAN = 1 << 40
@@ -59,24 +59,6 @@ def time_calls(call: Callable[[], object], prepare: Callable[[], object] | None 
         call()
         times.append(1e9 * (perf_counter() - begin) / CALLS)
     return quartile(times)
-
-
-@bare
-def take_turns(
-    forest: trees.Forest,
-    keys: Keys,
-    rows: RowIds,
-    old_keys: Keys,
-    old_rows: RowIds,
-    reach: int,
-    found: RowIds,
-) -> None:
-    """Search, remove and insert, tuple by tuple."""
-    for i in range(keys.size):
-        lower, upper = keys[i] - reach, keys[i] + reach
-        trees.collect(forest, 0, lower, upper, 0, trees.ALL, found, 0)
-        trees.remove(forest, 0, old_keys[i], old_rows[i])
-        trees.insert(forest, 0, keys[i], rows[i])
 
 
 class Trees:
@@ -144,23 +126,6 @@ class Trees:
             removals.append(1e9 * (perf_counter() - middle) / CALLS)
         return quartile(insertions), quartile(removals)
 
-    def turns(self) -> float:
-        """Return how many times as long steps take in turns as many of a kind do one by one."""
-        alone, reach = self.search(2) + sum(self.change()), SPAN // self.tuples
-        first = np.arange(self.tuples, self.tuples + CALLS, dtype=np.int32)
-        rows, old_rows = first + np.int32(CALLS), first
-        old_keys = self.probes.copy()
-        b_tree.insert_batch(self.forest, old_keys, old_rows, 0)
-        times = []
-        for _ in range(TURNS):
-            self.draw()
-            begin = perf_counter()
-            take_turns(self.forest, self.probes, rows, old_keys, old_rows, reach, self.found)
-            times.append(1e9 * (perf_counter() - begin) / CALLS)
-            old_keys, old_rows, rows = self.probes, rows, old_rows
-        b_tree.remove_batch(self.forest, old_keys, old_rows)
-        return max(quartile(times[1:] or times) / alone, 1.0)
-
     def merge(self) -> tuple[float, float]:
         """Return what merging costs for a tuple: of T_S with an eighth more, and of runs."""
         count = self.tuples // 8
@@ -203,7 +168,6 @@ def measure_nodes(rows: int, seed: int) -> Costs:
         ib_search=small.search_fixed() / height(SMALL, IB_FANOUT),
         compare=max(small.search(SCANNED) - search, 0) / SCANNED,
         merge=merges[0],
-        turns=large.turns(),
         run_search=run_search,
         run_merge=merges[1],
     )

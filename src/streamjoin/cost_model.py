@@ -45,7 +45,6 @@ class Costs:
     compare: float = 5  # tau_c
     merge: float = 9  # M / w: a tuple of T_S, merged
     miss: float = 330  # more, for a node that is not in the cache
-    turns: float = 1.8  # times as long, if a tuple's steps take turns: see `tuple_cost`
     cache: float = 8 * 2**20  # bytes that are there to be used, of both windows
     run_search: float = 20  # BI-Sort: a range in a run in the cache
     run_miss: float = 130  # and more if it is not; less than above, many are waited for at once
@@ -194,17 +193,6 @@ def steps_of(costs: Costs, structure: str, window: float, matches: float, batch:
     if structure == "pim_tree":
         return pim_tree_join(costs, window, matches)
     return bi_sort_join(costs, window, matches, batch)
-
-
-def tuple_cost(costs: Costs, structure: str, window: float, matches: float) -> float:
-    """Return what a tuple costs that comes alone.
-
-    The processor works on several searches at once, or several inserts, where a batch has many of
-    a kind; a tuple's own steps wait for each other, and drive each other's nodes out of the cache.
-    """
-    steps = steps_of(costs, structure, window, matches, batch=1)
-    merging = steps.delete if structure in ("im_tree", "pim_tree") else 0.0
-    return costs.turns * (steps.total - merging) + merging
 
 
 def hit(rows: float) -> float:

@@ -10,7 +10,7 @@ from statistics import median
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
 from streamjoin.cost_measurement import measure_costs
-from streamjoin.cost_model import INDEX_BASED, Costs, tuple_cost
+from streamjoin.cost_model import INDEX_BASED, Costs, steps_of
 
 Measure = Callable[[str, int], float]  # takes a structure's name and a window; nanoseconds a tuple
 
@@ -43,7 +43,7 @@ def predictions(
         with report.step(f"cost model: windows of {window:,}"):
             for name in structures:
                 measured = measure(name, window)
-                predicted = tuple_cost(costs, name, window, MATCHES)
+                predicted = steps_of(costs, name, window, MATCHES, batch=1).total
                 figure.add(name, window, measured)
                 figure.add(f"{name} (predicted)", window, predicted)
                 errors[name].append(abs(predicted / measured - 1))
