@@ -14,6 +14,7 @@ ALGORITHMS = {  # what each is, beside "auto"
     "ib_chain": "a chain of B+-trees, all but the newest immutable",
     "im_tree": "an immutable B+-tree and a small one for new rows, merged from time to time",
     "pim_tree": "an immutable B+-tree with many small ones for new rows, merged from time to time",
+    "spo_join": "sorted by two inequalities or bands at once, permutation arrays, SPO-Join",
     "scan": "compares every pair, a nested loop",
 }
 

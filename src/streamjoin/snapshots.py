@@ -24,7 +24,7 @@ import pyarrow as pa
 from streamjoin.batches import as_batch
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SnapshotError
-from streamjoin.indexes.registry import INDEXES
+from streamjoin.indexes.registry import kind_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Counters, Engine, Step
 from streamjoin.joins.plan import SIDES, Layout
@@ -201,7 +201,7 @@ def load_subwindow(
     chain: Chain, side: Side, name: str, saved: dict[str, Any], files: Files
 ) -> Subwindow:
     """Rebuild one subwindow; its key columns come from its rows."""
-    kind = INDEXES[saved["structure"]]
+    kind = kind_of(saved["structure"])
     index = kind.from_arrow(index_of(files[f"{name}/index"]))
     held = chain.enclose(index, Layout(**saved["layout"]), saved["structure"], saved["start"])
     if f"{name}/side" in files:

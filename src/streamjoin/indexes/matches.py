@@ -13,10 +13,11 @@ of bounded size::
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 
-from streamjoin.kernels import Positions, RowIds, kernel
+from streamjoin.kernels import Flags, Positions, RowIds, kernel
 
 AT_ONCE = 4
 
@@ -63,6 +64,27 @@ def expand(
     return probes[:size], rows[:size]
 
 
+class Candidates(Protocol):
+    """What probes have found, or would find if somebody asked for it."""
+
+    def __len__(self) -> int:
+        """Count the pairs, without writing them out."""
+        ...
+
+    @property
+    def lengths(self) -> Positions:
+        """How many pairs each probe has."""
+        ...
+
+    def of(self, flags: Flags) -> Self:
+        """Return the pairs of some probes only."""
+        ...
+
+    def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
+        """Yield all pairs in blocks of about ``size``: the probe's name or number, the row id."""
+        ...
+
+
 @dataclass(frozen=True)
 class Matches:
     """The ranges that a batch of probes found in one run of rows."""
@@ -78,6 +100,15 @@ class Matches:
     def __len__(self) -> int:
         """Count the candidate pairs."""
         return int(self.totals[-1])
+
+    @property
+    def lengths(self) -> Positions:
+        """How many pairs each probe has."""
+        return np.diff(self.totals)
+
+    def of(self, flags: Flags) -> "Matches":
+        """Return the pairs of some probes only."""
+        return Matches(self.starts, np.where(flags, self.ends, self.starts), self.row_ids)
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""

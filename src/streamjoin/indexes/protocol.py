@@ -17,31 +17,21 @@ from typing import Protocol, Self
 
 import pyarrow as pa
 
-from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.matches import Candidates, Matches
 from streamjoin.kernels import Keys, RowIds
+from streamjoin.keys.key_ranges import Range
+
+Sorted = tuple[Keys, RowIds]  # keys ascending, and the rows they belong to
 
 
-class Index(Protocol):
-    """The tuples of one subwindow, findable by key range."""
+class Structure(Protocol):
+    """The tuples of one subwindow, whatever they can be found by."""
 
     def __init__(self, capacity: int = ...) -> None:
         """Make an empty index for about so many tuples; it grows if more come."""
 
-    @classmethod
-    def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
-        """Load ascending keys at once."""
-        ...
-
     def successor(self, capacity: int) -> Self:
         """Make the empty index of the next subwindow, with what this one has learnt of the keys."""
-        ...
-
-    def insert(self, keys: Keys, row_ids: RowIds) -> None:
-        """Add a batch, keys ascending."""
-        ...
-
-    def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Find the tuples in each closed range [lower, upper]; empty if lower > upper."""
         ...
 
     def seal(self) -> None:
@@ -68,4 +58,42 @@ class Index(Protocol):
 
     def check(self) -> None:
         """Assert the structure's invariants; tests call this after every step."""
+        ...
+
+
+class Index(Structure, Protocol):
+    """The tuples of one subwindow, findable by key range."""
+
+    @classmethod
+    def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
+        """Load ascending keys at once."""
+        ...
+
+    def insert(self, keys: Keys, row_ids: RowIds) -> None:
+        """Add a batch, keys ascending."""
+        ...
+
+    def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
+        """Find the tuples in each closed range [lower, upper]; empty if lower > upper."""
+        ...
+
+
+class CrossedIndex(Structure, Protocol):
+    """The tuples of one subwindow, findable by the ranges of two keys at once."""
+
+    @classmethod
+    def from_sorted(cls, first: Sorted, second: Sorted) -> Self:
+        """Load tuples at once, in the order of both keys."""
+        ...
+
+    def insert(self, first: Sorted, second: Sorted) -> None:
+        """Add a batch, in the order of both keys."""
+        ...
+
+    def probe(self, first: Range, numbers: RowIds, second: Range) -> Iterator[Candidates]:
+        """Find the tuples in both closed ranges of each probe.
+
+        Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
+        ``first`` belongs to.
+        """
         ...

@@ -5,9 +5,10 @@ from streamjoin.indexes.bi_sort import BISort
 from streamjoin.indexes.chained_index import BChain, IBChain
 from streamjoin.indexes.im_tree import IMTree
 from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.indexes.protocol import Index
+from streamjoin.indexes.protocol import CrossedIndex, Index, Structure
 from streamjoin.indexes.rap_table import RaPTable
 from streamjoin.indexes.scan import Scan
+from streamjoin.indexes.spo_join import SPOJoin
 from streamjoin.indexes.wib_tree import WiBTree
 from streamjoin.indexes.window_index import WindowIndex
 
@@ -26,9 +27,19 @@ INDEXES: dict[str, type[Index]] = {
     "scan": Scan,
     **WINDOW_INDEXES,
 }
+CROSSED_INDEXES: dict[str, type[CrossedIndex]] = {"spo_join": SPOJoin}  # by two keys at once
 
 
-def make_index(name: str, capacity: int, threads: int = 1) -> Index:
-    """Make an empty index; BI-Sort merges with several threads."""
+def make_index(name: str, capacity: int, threads: int = 1) -> Structure:
+    """Make an empty index; some merge with several threads."""
     capacity = max(capacity, 1)
-    return BISort(capacity, threads=threads) if name == "bi_sort" else INDEXES[name](capacity)
+    if name == "bi_sort":
+        return BISort(capacity, threads=threads)
+    if name == "spo_join":
+        return SPOJoin(capacity, threads)
+    return INDEXES[name](capacity)
+
+
+def kind_of(name: str) -> type[Structure]:
+    """Return the class of a structure."""
+    return CROSSED_INDEXES[name] if name in CROSSED_INDEXES else INDEXES[name]

@@ -190,6 +190,10 @@ class SortedRun:
             merge(self.keys, self.row_ids, self.size, keys, row_ids, threads)
         else:
             self.keys[:size], self.row_ids[:size] = keys, row_ids
+        self.fill(size)
+
+    def fill(self, size: int) -> None:
+        """Note that so many tuples are there now: pad them and index them. O(n)."""
         self.size = size
         self.keys[size : size + PAD] = MAX_KEY
         sample(self.keys, size, KEYS, self.fine)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from streamjoin.batches import take_rows
 from streamjoin.expressions.evaluation import evaluate
-from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.matches import Candidates
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Flags, Keys, RowIds, kernel
@@ -37,11 +37,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Found:
-    """What some rows of a batch found in one run of one subwindow, as ranges of candidates."""
+    """What some rows of a batch found in one part of one subwindow, not yet as pairs."""
 
     batch: Prepared
     subwindow: Subwindow
-    matches: Matches
+    matches: Candidates
     order: RowIds  # probe number -> row of the batch
     checks: list[Check]  # what is left to check; if nothing, every candidate matches
     mirrored: bool = False  # self-joins: each match (a, b) stands for (b, a) too
@@ -87,9 +87,9 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
         Check(column.values, [(keys, keys)])
         for column, keys in zip(subwindow.equality_keys, batch.keys.equalities, strict=False)
     ]
-    exact_part = subwindow.layout.range_part if plan.is_exact(subwindow.layout) else None
+    answered = plan.answered(subwindow.layout)
     for part, column in subwindow.range_keys.items():
-        if part == exact_part:
+        if part in answered:
             continue
         if part == plan.time_part and not crosses(batch, subwindow):
             continue

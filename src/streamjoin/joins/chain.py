@@ -23,10 +23,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.registry import WINDOW_INDEXES, make_index
+from streamjoin.indexes.protocol import Structure
+from streamjoin.indexes.registry import CROSSED_INDEXES, WINDOW_INDEXES, make_index
 from streamjoin.indexes.window_index import WindowIndex
 from streamjoin.joins.commands import Create, Expire, Insert
+from streamjoin.joins.crossed_window import CrossedWindow
 from streamjoin.joins.plan import SIDES, JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.sizes import Sizes, sizes_of
@@ -38,7 +39,7 @@ from streamjoin.windows import Window
 
 FEW_PUSHES = 64  # rows at least between two choices, for a window that is almost empty
 
-MakeIndex = Callable[[str, int], Index]  # takes a structure's name, and the capacity expected
+MakeIndex = Callable[[str, int], Structure]  # takes a structure's name, and the capacity expected
 
 
 class Chain:
@@ -49,7 +50,8 @@ class Chain:
     ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.numbered = numbered  # whether rows have ordinals
-        self.layout: Layout = plan.layouts()[0]  # of the next subwindow, and so is its structure
+        layouts = plan.crossings() if structure in CROSSED_INDEXES else plan.layouts()
+        self.layout: Layout = layouts[0]  # of the next subwindow, and so is its structure
         self.structure = structure
         self.greatest: int | None = None  # key in a sample from when the newest subwindow began
         self.pushes, self.arrived = 0, 0  # and rows, since the structure was chosen
@@ -133,18 +135,27 @@ class Chain:
             index = self.make_index(self.structure, capacity)
         return self.enclose(index, self.layout, self.structure, start)
 
-    def enclose(self, index: Index, layout: Layout, structure: str, start: int) -> Subwindow:
+    def enclose(
+        self,
+        index: Structure,
+        layout: Layout,
+        structure: str,
+        start: int = MIN_KEY,
+        copies: bool = True,
+    ) -> Subwindow:
         """Return a subwindow around an index, without rows so far."""
-        kind = WholeWindow if isinstance(index, WindowIndex) else Subwindow
-        return kind.create(self.plan, layout, structure, index, self.numbered, start)
+        kind: type[Subwindow] = Subwindow
+        if isinstance(index, WindowIndex):
+            kind = WholeWindow
+        elif layout.crossed is not None:
+            kind = CrossedWindow
+        return kind.create(self.plan, layout, structure, index, self.numbered, start, copies)
 
     def alone(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
         structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
         index = self.make_index(structure, len(batch))
-        subwindow = Subwindow.create(
-            self.plan, self.layout, structure, index, self.numbered, copies=False
-        )
+        subwindow = self.enclose(index, self.layout, structure, copies=False)
         subwindow.insert(batch)
         return subwindow
 
@@ -216,7 +227,7 @@ def make_chains(
     """Return an empty chain for each side; each of ``cores`` should get a subwindow of it."""
     first = "bi_sort" if structure == "auto" else structure
 
-    def new_index(structure: str, capacity: int) -> Index:
+    def new_index(structure: str, capacity: int) -> Structure:
         return make_index(structure, capacity, threads)
 
     return {

@@ -2,12 +2,43 @@
 
 import numpy as np
 
+from streamjoin.indexes.registry import CROSSED_INDEXES
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
+from streamjoin.kernels import Flags
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.thresholds import load_thresholds
 
 Samples = dict[Side, KeyColumns]
+
+# Nanoseconds, about. With an index by one part: to write out and check a candidate. By two: to
+# sort, insert and search twice; to write out a match; to mark a row, once a batch; to look at one.
+CANDIDATE, TWICE, MATCH, MARK, LOOK = 2.0, 400.0, 3.0, 1.5, 0.2
+
+
+def choose(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int = 0) -> None:
+    """Choose the layout and the structure of a chain's next subwindow, for batches of some size.
+
+    ``rows`` are those of the window, where that is not what the chain knows.
+    """
+    layout = choose_layout(chain.plan, stored, samples)
+    crossing = choose_crossing(chain.plan, stored, samples)
+    held = max(rows, chain.sizes.rows, len(chain), batch)
+    if crossing is not None and costs_less(
+        chain.plan, stored, samples, layout, crossing, batch, held
+    ):
+        chain.layout, chain.structure = crossing, next(iter(CROSSED_INDEXES))
+        return
+    chain.layout = layout
+    chain.structure = choose_structure(chain, stored, samples, batch)
+
+
+def choose_order(chain: Chain, stored: Side, samples: Samples) -> None:
+    """Choose the layout of a chain's next subwindow for the structure that it has."""
+    if chain.structure in CROSSED_INDEXES:
+        chain.layout = choose_crossing(chain.plan, stored, samples) or chain.layout
+    else:
+        chain.layout = choose_layout(chain.plan, stored, samples)
 
 
 def choose_layout(plan: JoinPlan, stored: Side, samples: Samples) -> Layout:
@@ -16,6 +47,59 @@ def choose_layout(plan: JoinPlan, stored: Side, samples: Samples) -> Layout:
     if len(layouts) == 1:
         return layouts[0]
     return min(layouts, key=lambda layout: count_candidates(plan, stored, samples, layout))
+
+
+def choose_crossing(plan: JoinPlan, stored: Side, samples: Samples) -> Layout | None:
+    """Return the layout by two parts under which a sample of probes finds the fewest candidates.
+
+    The part that holds fewer by itself is the second, whose rows are marked or looked at.
+    """
+    crossings = plan.crossings()
+    if not crossings:
+        return None
+    inside = {part: find_inside(plan, stored, samples, part) for part in range(len(plan.ranges))}
+    best = min(crossings, key=lambda each: both(inside, each).sum())
+    second, first = sorted(sorted(best.parts), key=lambda part: inside[part].sum())
+    return Layout(best.equalities, first, second)
+
+
+def both(inside: dict[int, Flags], layout: Layout) -> Flags:
+    """Return which pairs of a sample pass both parts of a layout."""
+    flags: Flags = np.logical_and.reduce([inside[part] for part in layout.parts])
+    return flags
+
+
+def find_inside(plan: JoinPlan, stored: Side, samples: Samples, part: int) -> Flags:
+    """Return which pairs of a sample pass a part, and the equalities too if there are any."""
+    probing = OTHER[stored]
+    layout = Layout(bool(plan.equalities), part)
+    keys = plan.index_keys(layout, samples[stored])
+    probes = plan.index_keys(layout, samples[probing])
+    ranges = plan.index_ranges(layout, probing, probes, samples[probing], None)
+    flags: Flags = np.logical_or.reduce(
+        [(keys >= lower[:, None]) & (keys <= upper[:, None]) for lower, upper in ranges]
+    )
+    return flags
+
+
+def costs_less(
+    plan: JoinPlan,
+    stored: Side,
+    samples: Samples,
+    layout: Layout,
+    crossing: Layout,
+    batch: int,
+    rows: int,
+) -> bool:
+    """Tell whether an index by two parts costs less than one by one part and a filter."""
+    pairs = max(samples[stored].rows * samples[OTHER[stored]].rows, 1)
+    alone = count_candidates(plan, stored, samples, layout) / pairs * rows
+    inside = {part: find_inside(plan, stored, samples, part) for part in crossing.parts}
+    assert crossing.crossed is not None
+    second = inside[crossing.crossed].sum() / pairs * rows
+    matches = both(inside, crossing).sum() / pairs * rows
+    finding = min(MARK * rows / batch, LOOK * second)
+    return bool(TWICE + finding + MATCH * matches < CANDIDATE * alone)
 
 
 def count_candidates(plan: JoinPlan, stored: Side, samples: Samples, layout: Layout) -> int:

@@ -29,7 +29,7 @@ from typing import Any
 
 from streamjoin.joins.candidates import checks_of
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.choosing import Samples, choose_layout, choose_structure
+from streamjoin.joins.choosing import Samples, choose, choose_order, choose_structure
 from streamjoin.joins.commands import Command, Probe
 from streamjoin.joins.executor import Batches, Clock, Deliver
 from streamjoin.joins.plan import JoinPlan
@@ -84,10 +84,10 @@ class Manager:
                 continue
             chain.note(coming)
             if chain.begins_another(coming):
-                chain.layout = choose_layout(self.plan, side, self.samples)
                 if self.chooses:
-                    size = chain.typical_batch(coming)
-                    chain.structure = choose_structure(chain, side, self.samples, size)
+                    choose(chain, side, self.samples, chain.typical_batch(coming))
+                else:
+                    choose_order(chain, side, self.samples)
             elif self.chooses and chain.may_switch:
                 # The layout stays: the rows that are there are sorted by it.
                 size = chain.typical_batch(coming)
@@ -121,7 +121,7 @@ class Manager:
         """Sort each batch by the layout of the chain that it is going to probe."""
         begin = perf_counter()
         share(
-            lambda batch: batch.ordered(self.chains[OTHER[batch.side]].layout),
+            lambda batch: batch.sort(self.chains[OTHER[batch.side]].layout),
             batches,
             self.threads,
         )
@@ -208,7 +208,7 @@ class Manager:
         targets = []
         for subwindow in subwindows:
             if meets(batch, subwindow):
-                batch.ordered(subwindow.layout)
+                batch.sort(subwindow.layout)
                 targets.append((subwindow, checks_of(batch, subwindow)))
         if not targets:
             return []

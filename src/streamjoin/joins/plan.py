@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,27 @@ SAMPLE = 256  # rows of a batch that the choice of a layout looks at
 
 @dataclass(frozen=True)
 class Layout:
-    """What an index is sorted by: the equalities, a range part, or both."""
+    """What an index is sorted by: the equalities, a range part, or both.
+
+    With a ``crossed`` part, the same rows are sorted by that as well.
+    """
 
     equalities: bool
     range_part: int | None
+    crossed: int | None = None
+
+    @property
+    def orders(self) -> "tuple[Layout, ...]":
+        """The orders that rows are sorted into, each a layout of its own; probes take the last."""
+        if self.crossed is None:
+            return (self,)
+        parts = (self.range_part, self.crossed)
+        return tuple(Layout(self.equalities, part) for part in parts)
+
+    @property
+    def parts(self) -> set[int]:
+        """The range parts that rows are sorted by."""
+        return {part for part in (self.range_part, self.crossed) if part is not None}
 
 
 @dataclass(frozen=True)
@@ -131,6 +149,12 @@ class JoinPlan:
         order = sorted(range(len(self.ranges)), key=self._rank)
         return [Layout(prefix, part) for part in order] or [Layout(prefix, None)]
 
+    def crossings(self) -> list[Layout]:
+        """Return the ways to sort an index by two range parts."""
+        prefix = bool(self.equalities)
+        order = sorted(range(len(self.ranges)), key=self._rank)
+        return [Layout(prefix, b, a) for a, b in combinations(order, 2)]
+
     def _rank(self, part: int) -> tuple[bool, int, bool]:
         # Bands before inequalities before not-equals; the window last among bands, since a
         # stored window holds little else than rows inside it.
@@ -144,6 +168,10 @@ class JoinPlan:
                 layout.range_part is None and len(self.equalities) == 1 and self.equalities[0].exact
             )
         return True
+
+    def answered(self, layout: Layout) -> set[int]:
+        """Return the range parts that the index answers without false candidates."""
+        return layout.parts if self.is_exact(layout) else set()
 
     def index_keys(self, layout: Layout, keys: KeyColumns) -> Keys:
         """Return the keys that an index of this layout is sorted by."""

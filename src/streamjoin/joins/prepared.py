@@ -96,6 +96,11 @@ class Prepared:
             self._ordered[layout] = Ordered(order, keys)
         return self._ordered[layout]
 
+    def sort(self, layout: Layout) -> None:
+        """Sort the rows into all orders of a layout."""
+        for order in layout.orders:
+            self.ordered(order)
+
     def share_order(self, other: "Prepared") -> None:
         """Take over the order of a batch with the same keys, so that it is sorted once."""
         self._ordered = other._ordered

@@ -15,13 +15,14 @@ Invariants, asserted by ``check``:
     4. ``side`` holds at most a quarter of the rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from streamjoin.indexes.protocol import Index
+from streamjoin.indexes.matches import Candidates
+from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.columns import Column, Ordinals, Rows
 from streamjoin.joins.plan import JoinPlan, Layout
 from streamjoin.joins.prepared import Prepared
@@ -36,8 +37,8 @@ class Subwindow:
     layout: Layout
     structure: str  # the name of its index
     rows: Rows
-    index: Index
-    side: Index | None = None
+    index: Structure
+    side: Structure | None = None
     start: int = MIN_KEY  # time windows: rows from this time on belong here or to a later one
     equality_keys: list[Column] = field(default_factory=list)
     range_keys: dict[int, Column] = field(default_factory=dict)
@@ -52,14 +53,13 @@ class Subwindow:
         plan: JoinPlan,
         layout: Layout,
         structure: str,
-        index: Index,
+        index: Structure,
         numbered: bool,
         start: int = MIN_KEY,
         copies: bool = True,
     ) -> Self:
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
-        exact = plan.is_exact(layout)
-        needless = layout.range_part if exact and layout.range_part != plan.time_part else None
+        needless = plan.answered(layout) - {plan.time_part}
         return cls(
             plan,
             layout,
@@ -67,8 +67,8 @@ class Subwindow:
             cls.make_rows(copies),
             index,
             start=start,
-            equality_keys=[] if exact else [Column() for _ in plan.equalities],
-            range_keys={i: Column() for i in range(len(plan.ranges)) if i != needless},
+            equality_keys=[] if plan.is_exact(layout) else [Column() for _ in plan.equalities],
+            range_keys={i: Column() for i in range(len(plan.ranges)) if i not in needless},
             ordinals=Ordinals() if numbered else None,
         )
 
@@ -95,17 +95,37 @@ class Subwindow:
         held = 0 if self.side is None else len(self.side)
         return max((len(self) - held) // 3 - held, 0)
 
-    def insert_late(self, batch: Prepared, make_index: Callable[[], Index]) -> None:
+    def insert_late(self, batch: Prepared, make_index: Callable[[], Structure]) -> None:
         """Add rows that came after this subwindow was closed to its side index."""
         if self.side is None:
             self.side = make_index()
         self._insert(batch, self.side)
 
-    def _insert(self, batch: Prepared, index: Index) -> None:
-        ordered = batch.ordered(self.layout)
-        row_ids = ordered.order + np.int32(len(self)) if len(self) else ordered.order
-        index.insert(ordered.keys, row_ids)
+    def _insert(self, batch: Prepared, index: Structure) -> None:
+        self.put([self._numbered(batch, order) for order in self.layout.orders], index)
         self.append(batch)
+
+    def _numbered(self, batch: Prepared, order: Layout) -> Sorted:
+        """Return a batch's keys in an order, with the row ids that its rows are going to have."""
+        ordered = batch.ordered(order)
+        return ordered.keys, ordered.order + np.int32(len(self)) if len(self) else ordered.order
+
+    def put(self, orders: list[Sorted], index: Any) -> None:
+        """Add tuples to an index, given in all orders of the layout."""
+        [(keys, row_ids)] = orders
+        index.insert(keys, row_ids)
+
+    def ask(self, batch: Prepared, rows: slice) -> Any:
+        """Return what rows of a batch, in its order of probing, look for; see `search`."""
+        return batch.ranges(self.layout, rows)
+
+    def search(self, asked: Any) -> Iterator[Candidates]:
+        """Look in all indexes for what was asked, of a subwindow with the same layout."""
+        for lower, upper in asked:
+            for index in self.indexes:
+                for matches in index.probe(lower, upper):
+                    if len(matches):
+                        yield matches
 
     def append(self, batch: Prepared) -> None:
         """Keep a batch's rows and keys; its tuples are in an index already."""
@@ -137,14 +157,14 @@ class Subwindow:
         return self.ordinals.last
 
     @property
-    def indexes(self) -> list[Index]:
+    def indexes(self) -> list[Any]:
         """The index, and the side index if there is one."""
         return [self.index] if self.side is None else [self.index, self.side]
 
     @property
     def nbytes(self) -> int:
         """Bytes of rows, keys and indexes."""
-        parts: list[Rows | Column | Index] = [
+        parts: list[Rows | Column | Structure] = [
             self.rows,
             *self.equality_keys,
             *self.range_keys.values(),

@@ -6,7 +6,7 @@ The two sorts, which take most of the time, run side by side.
 
 import pyarrow as pa
 
-from streamjoin.joins.choosing import choose_layout
+from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.prepared import prepare
@@ -24,7 +24,10 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
         return []
     chain = engine.chains[stored]
     samples = {side: batch.keys.sample() for side, batch in prepared.items()}
-    chain.layout = choose_layout(plan, stored, samples)
+    if engine.manager.chooses:
+        choose(chain, stored, samples, len(prepared[probing]), len(prepared[stored]))
+    else:
+        choose_order(chain, stored, samples)
     engine.chains[probing].layout = chain.layout
     engine.manager.sort(list(prepared.values()))
     return list(engine.manager.probe([(prepared[probing], [chain.alone(prepared[stored])])]))

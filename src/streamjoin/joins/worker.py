@@ -6,13 +6,12 @@ with the subwindows of its share of the rows.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.commands import Command, Create, Expire, Insert, Probe
 from streamjoin.joins.plan import Layout
 from streamjoin.joins.whole_window import WholeWindow
-from streamjoin.keys.key_ranges import Range
 
 T = TypeVar("T")
 
@@ -61,16 +60,11 @@ def expire(command: Expire) -> None:
 def probe(command: Probe, deliver: Callable[[Found], Iterator[T]]) -> Iterator[T]:
     """Search the subwindows for the rows that the command names."""
     batch, rows = command.batch, slice(command.first, command.last)
-    ranges: dict[Layout, list[Range]] = {}
+    asked: dict[Layout, Any] = {}
     for subwindow, checks in command.targets:
         layout = subwindow.layout
-        order = batch.ordered(layout).order[rows]
-        if layout not in ranges:
-            ranges[layout] = batch.ranges(layout, rows)
-        for lower, upper in ranges[layout]:
-            for index in subwindow.indexes:
-                for matches in index.probe(lower, upper):
-                    if len(matches):
-                        yield from deliver(
-                            Found(batch, subwindow, matches, order, checks, command.mirrored)
-                        )
+        order = batch.ordered(layout.orders[-1]).order[rows]
+        if layout not in asked:
+            asked[layout] = subwindow.ask(batch, rows)
+        for matches in subwindow.search(asked[layout]):
+            yield from deliver(Found(batch, subwindow, matches, order, checks, command.mirrored))

@@ -103,6 +103,7 @@ class Fetcher:
 def apart(found: Found, first: int) -> tuple[Found, Found]:
     """Return what rows have found but for themselves, and themselves; ``first`` is row 0's id."""
     matches = found.matches
+    assert isinstance(matches, Matches)
     own = np.repeat(first + found.order, matches.ends - matches.starts)
     is_own = matches.row_ids == own
     others, itself = (choose(matches, flags) for flags in (~is_own, is_own))

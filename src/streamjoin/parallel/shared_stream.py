@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.indexes.registry import INDEXES
+from streamjoin.indexes.registry import kind_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Batches, Clock
@@ -276,7 +276,7 @@ class SharedStream:
 def can_be_shared(chain: Chain) -> bool:
     """Whether a chain is one window whose index threads can share, or is going to be."""
     if not chain.subwindows:
-        return issubclass(INDEXES[chain.structure], PIMTree)
+        return issubclass(kind_of(chain.structure), PIMTree)
     window = chain.subwindows[0]
     is_shared = isinstance(window, WholeWindow) and isinstance(window.index, PIMTree)
     return is_shared and len(chain.subwindows) == 1

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.batches import in_one_piece
-from streamjoin.joins.choosing import choose_layout
+from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
@@ -179,10 +179,13 @@ class TableCores:
                 continue
             if window is None:
                 samples = {self.stored: stored.keys.sample(), probing: batch.keys.sample()}
-                layout = choose_layout(plan, self.stored, samples)
-                for side in SIDES:
-                    engine.chains[side].layout = layout
-                window = engine.chains[self.stored].alone(stored)
+                keeper = engine.chains[self.stored]
+                if engine.manager.chooses:
+                    choose(keeper, self.stored, samples, len(batch), len(stored))
+                else:
+                    choose_order(keeper, self.stored, samples)
+                engine.chains[probing].layout = keeper.layout
+                window = keeper.alone(stored)
             engine.manager.sort([batch])
             for delivery in engine.manager.probe([(batch, [window])]):
                 yield from delivery.rows

@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.indexes.matches import Matches
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import Delivery
@@ -187,7 +186,7 @@ def cut(step: Step, found: list[Found]) -> list[int]:
         return [step.last]
     candidates = np.zeros(step.last - step.first, np.int64)
     for each in found:
-        np.add.at(candidates, arrivals_of(each) - step.first, np.diff(each.matches.totals))
+        np.add.at(candidates, arrivals_of(each) - step.first, each.matches.lengths)
     blocks = np.cumsum(candidates) // BLOCK
     cuts = np.flatnonzero(np.diff(blocks)) + step.first + 1
     return [*(int(each) for each in cuts), step.last]
@@ -195,10 +194,8 @@ def cut(step: Step, found: list[Found]) -> list[int]:
 
 def between(found: Found, first: int, last: int) -> Found:
     """Return what the rows that arrived in [first, last) have found."""
-    arrivals, matches = arrivals_of(found), found.matches
-    inside = (arrivals >= first) & (arrivals < last)
-    ends = np.where(inside, matches.ends, matches.starts)
-    return replace(found, matches=Matches(matches.starts, ends, matches.row_ids))
+    arrivals = arrivals_of(found)
+    return replace(found, matches=found.matches.of((arrivals >= first) & (arrivals < last)))
 
 
 def arrivals_of(found: Found) -> Any:

@@ -264,8 +264,8 @@ class SplitExecutor:
         if len(self.cores) > 1:
             for side, batch in batches.items():
                 if len(batch):
-                    batch.ordered(chains[OTHER[side]].layout)
-                    batch.ordered(chains[side].layout)
+                    batch.sort(chains[OTHER[side]].layout)
+                    batch.sort(chains[side].layout)
 
     def _bury(self, dead: list[Problem]) -> None:
         """Share rows out among the others from now on."""

@@ -1,0 +1,41 @@
+"""Where the ranges of probes lie in two sorted runs of the same tuples."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamjoin.indexes.sorted_run import SortedRun, find_ranges
+from streamjoin.kernels import Flags, Positions, RowIds
+from streamjoin.keys.key_ranges import Range
+
+
+class Sought(NamedTuple):
+    """The places of each probe's ranges: in the first run, and in the second."""
+
+    lows: Positions
+    highs: Positions  # an end at or before its beginning is an empty range
+    starts: Positions
+    stops: Positions
+
+    def of(self, flags: Flags) -> "Sought":
+        """Return the same, where only some probes look for anything."""
+        return self._replace(highs=np.where(flags, self.highs, self.lows))
+
+
+def find_places(run: SortedRun, ranges: Range) -> tuple[Positions, Positions]:
+    """Return where ranges of keys lie in a run."""
+    return find_ranges(run.keys, run.fine, run.coarse, run.size, *ranges)
+
+
+def seek(
+    first_run: SortedRun, second_run: SortedRun, first: Range, numbers: RowIds, second: Range
+) -> Sought:
+    """Look for both ranges of each probe.
+
+    Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
+    ``first`` belongs to. Both are found fastest in ascending order.
+    """
+    begins, ends = find_places(first_run, first)
+    lows, highs = np.empty_like(begins), np.empty_like(ends)
+    lows[numbers], highs[numbers] = begins, ends
+    return Sought(lows, highs, *find_places(second_run, second))
