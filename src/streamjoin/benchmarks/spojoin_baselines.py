@@ -13,6 +13,7 @@ Source: SPO-Join, sections 3.1 and 5.4 ("Mutable-Immutable join structure").
 """
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -77,7 +78,7 @@ def search_forest_by_bits(
 @bare
 def run_mutable(
     forest: Forest, size: int, rows: Rows, ranges: Ranges, hashed: bool, work: Work
-) -> int:
+) -> Int:
     """Search for tuples and insert them, one after the other; return how many matches they have."""
     matches = np.int64(0)
     for i in range(rows.first.size):
@@ -94,7 +95,7 @@ def run_mutable(
 @bare
 def run_immutable(
     first: Immutable, second: Immutable, ranges: Ranges, hashed: bool, work: Work
-) -> int:
+) -> Int:
     """Search for tuples, one after the other; return how many matches they have."""
     matches, last = np.int64(0), first.info[immutable.TUPLES] - 1
     for i in range(ranges.first_lower.size):
@@ -124,6 +125,8 @@ def put_all(tree: Immutable, keys: Keys, rows: RowIds) -> None:
 class Part(ABC):
     """Some tuples of a window that can be searched for matches, and may take more."""
 
+    takes_tuples: ClassVar[bool] = False
+
     @abstractmethod
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Take tuples one after the other; return how many matches they have."""
@@ -136,8 +139,10 @@ class Part(ABC):
 class MutableTrees(Part):
     """B+-trees, with room for some tuples that are still to come."""
 
+    takes_tuples = True
+
     def __init__(self, stored: Rows, room: int, hashed: bool) -> None:
-        self.size, self.hashed = stored.first.size, hashed
+        self.size, self.stored, self.hashed = stored.first.size, stored.first.size, hashed
         self.work = make_work(self.size + room)
         self.forest = trees.make_forest(2, 2 * (self.size + room))
         fill_forest(self.forest, FIRST, stored, 0)
@@ -145,10 +150,13 @@ class MutableTrees(Part):
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples and insert them."""
-        return run_mutable(self.forest, self.size, rows, ranges, self.hashed, self.work)
+        matches = int(run_mutable(self.forest, self.size, rows, ranges, self.hashed, self.work))
+        self.size += rows.first.size
+        return matches
 
     def rewind(self) -> None:
         """Forget what was inserted."""
+        self.size = self.stored
         self.forest.keys[:], self.forest.supply[:] = self.saved
 
     @property
@@ -170,7 +178,7 @@ class ImmutableTrees(Part):
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples."""
         first, second = self.trees
-        return run_immutable(first, second, ranges, self.hashed, self.work)
+        return int(run_immutable(first, second, ranges, self.hashed, self.work))
 
     def rewind(self) -> None:
         """Do nothing: searching changes nothing."""

@@ -116,7 +116,7 @@ def search(links: Links, ranges: Ranges, i: Int, hashed: bool, work: Work) -> In
 
 
 @bare
-def run_chains(left: Links, right: Links, arrivals: Arrivals, hashed: bool, work: Work) -> int:
+def run_chains(left: Links, right: Links, arrivals: Arrivals, hashed: bool, work: Work) -> Int:
     """Take tuples one after the other; return how many matches they have."""
     matches, rows = np.int64(0), arrivals.rows
     for i in range(arrivals.sides.size):
@@ -149,7 +149,7 @@ class ChainJoin:
 
     def run(self, arrivals: Arrivals) -> int:
         """Take tuples one after the other; return how many matches they have."""
-        return run_chains(*self.links, arrivals, self.hashed, self.work)
+        return int(run_chains(*self.links, arrivals, self.hashed, self.work))
 
     @property
     def nbytes(self) -> int:

@@ -99,7 +99,7 @@ def compare_plainly(ring: Ring, ranges: Ranges, i: Int, found: RowIds) -> Int:
 
 
 @bare
-def run_loops(left: Ring, right: Ring, arrivals: Arrivals, plain: bool, found: RowIds) -> int:
+def run_loops(left: Ring, right: Ring, arrivals: Arrivals, plain: bool, found: RowIds) -> Int:
     """Take tuples one after the other; return how many matches this thread finds."""
     matches, rows = np.int64(0), arrivals.rows
     looks, thread = left.info[LOOKS], left.info[THREAD]
@@ -145,7 +145,7 @@ class LoopJoin:
             self.pool.submit(run_loops, left, right, arrivals, self.plain, found)
             for (left, right), found in zip(self.rings, self.found, strict=True)
         ]
-        return sum(each.result() for each in running)
+        return sum(int(each.result()) for each in running)
 
     @property
     def nbytes(self) -> int:

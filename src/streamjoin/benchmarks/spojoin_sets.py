@@ -16,7 +16,7 @@ a row; rows that have left the window are sent to a spare word behind the last, 
 Source: SPO-Join, section 3.1, where the hash set is what the bit arrays are measured by.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
@@ -29,6 +29,7 @@ from streamjoin.indexes.immutable_tree import DEPTH, LEAF, ROWS, TUPLES, WORDS, 
 from streamjoin.kernels import Int, RowIds, inlined
 
 FREE = -1
+lowest_bit: Any = trailing_zeros  # the place of the lowest bit that is set
 SPARSE = 4  # slots a row, at least: with 2 there are more collisions, with 8 more misses
 
 Words = NDArray[np.uint64]
@@ -103,7 +104,7 @@ def meet_by_bits(work: Work, rows: Int, count: Int) -> Int:
     for word in range(words):
         both = work.first_bits[word] & work.second_bits[word]
         while both != np.uint64(0):
-            work.found[count] = word * 64 + np.int64(trailing_zeros(both))
+            work.found[count] = word * 64 + np.int64(lowest_bit(both))
             both &= both - np.uint64(1)
             count += 1
     work.first_bits[:words] = np.uint64(0)

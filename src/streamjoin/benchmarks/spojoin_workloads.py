@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, Positions, bare
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
 SAMPLE, STEPS = 20_000, 24  # rows and bisections with which a noise is found
 MILLION = 1_000_000
@@ -78,7 +78,7 @@ def range_of(relation: Relation, side: int, keys: Keys) -> tuple[Keys, Keys]:
 
 
 @bare
-def count_crossings(order: Positions, ranks: Positions, tree: Positions) -> int:
+def count_crossings(order: Positions, ranks: Positions, tree: Positions) -> Int:
     """Count pairs (i, j) with i in a group before j's and ``ranks[i] > ranks[j]``.
 
     ``order`` numbers groups of equal keys, ascending; ranks are from 1 on. ``tree`` (zeros, one
