@@ -58,6 +58,8 @@ def test_ranges_hold_what_the_condition_asks_for(query, side):
 @queries
 def test_immutable_trees(query, size, hashed):
     stored, probes = draw(query, size, size), draw(query, 3, 40)
+    in_pieces = ImmutableTrees(stored, hashed, pieces=3)
+    assert in_pieces.run(probes, query.ranges(probes, 0)) == pairs(query, probes, stored).sum()
     part, ranges = ImmutableTrees(stored, hashed), query.ranges(probes, 0)
     expected = pairs(query, probes, stored)
     assert part.run(probes, ranges) == expected.sum()

@@ -6,13 +6,14 @@ Four rivals, each a kernel that takes one tuple after the other and writes down 
     immutable    two immutable trees (the paper's CSS-trees), which are only searched
 
 each with a hash set and with bit arrays (`spojoin_sets`). The mutable ones are one `Forest` with a
-tree for each predicate. A part can be *rewound* to what it was when it was made, so that every
-round measures the same.
+tree for each predicate. The immutable ones may be cut into pieces, whose sets fit into the cache. A
+part can be *rewound* to what it was when it was made, so that every round measures the same.
 
 Source: SPO-Join, sections 3.1 and 5.4 ("Mutable-Immutable join structure").
 """
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -29,10 +30,12 @@ from streamjoin.benchmarks.spojoin_workloads import Ranges, Rows
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
 from streamjoin.indexes.forest import ALL, Forest
-from streamjoin.indexes.immutable_tree import DEPTH, Immutable
+from streamjoin.indexes.immutable_tree import DEPTH, TUPLES, Immutable
 from streamjoin.kernels import Int, Keys, RowIds, bare, inlined
 
 FIRST, SECOND = 0, 1  # the trees of a forest
+
+Trees = tuple[Immutable, ...]
 
 
 @inlined
@@ -92,25 +95,32 @@ def run_mutable(
     return matches
 
 
-@bare
-def run_immutable(
-    first: Immutable, second: Immutable, ranges: Ranges, hashed: bool, work: Work
+@inlined
+def search_immutable(
+    first: Immutable, second: Immutable, ranges: Ranges, i: Int, hashed: bool, work: Work
 ) -> Int:
-    """Search for tuples, one after the other; return how many matches they have."""
-    matches, last = np.int64(0), first.info[immutable.TUPLES] - 1
+    """Write down the matches of probe i in a pair of immutable trees."""
+    lower, upper = ranges.first_lower[i], ranges.first_upper[i]
+    low, high = ranges.second_lower[i], ranges.second_upper[i]
+    if hashed:
+        leaf = immutable.find_node(first, lower, 0, 0, first.info[DEPTH])
+        firsts = immutable.scan(first, leaf, lower, upper, 0, ALL, work.firsts, np.int64(0))
+        leaf = immutable.find_node(second, low, 0, 0, second.info[DEPTH])
+        seconds = immutable.scan(second, leaf, low, high, 0, ALL, work.seconds, np.int64(0))
+        return meet_by_hash(work, firsts, seconds, np.int64(0))
+    last = first.info[TUPLES] - 1
+    mark_immutable(first, lower, upper, last, work.first_bits)
+    mark_immutable(second, low, high, last, work.second_bits)
+    return meet_by_bits(work, last + 1, np.int64(0))
+
+
+@bare
+def run_immutable(firsts: Trees, seconds: Trees, ranges: Ranges, hashed: bool, work: Work) -> Int:
+    """Search for tuples, one after the other, piece by piece; return how many matches they have."""
+    matches = np.int64(0)
     for i in range(ranges.first_lower.size):
-        lower, upper = ranges.first_lower[i], ranges.first_upper[i]
-        low, high = ranges.second_lower[i], ranges.second_upper[i]
-        if hashed:
-            leaf = immutable.find_node(first, lower, 0, 0, first.info[DEPTH])
-            firsts = immutable.scan(first, leaf, lower, upper, 0, ALL, work.firsts, np.int64(0))
-            leaf = immutable.find_node(second, low, 0, 0, second.info[DEPTH])
-            seconds = immutable.scan(second, leaf, low, high, 0, ALL, work.seconds, np.int64(0))
-            matches += meet_by_hash(work, firsts, seconds, np.int64(0))
-        else:
-            mark_immutable(first, lower, upper, last, work.first_bits)
-            mark_immutable(second, low, high, last, work.second_bits)
-            matches += meet_by_bits(work, last + 1, np.int64(0))
+        for place in range(len(firsts)):
+            matches += search_immutable(firsts[place], seconds[place], ranges, i, hashed, work)
     return matches
 
 
@@ -159,34 +169,31 @@ class MutableTrees(Part):
         self.size = self.stored
         self.forest.keys[:], self.forest.supply[:] = self.saved
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of both trees."""
-        return trees.used_bytes(self.forest)
-
 
 class ImmutableTrees(Part):
-    """Immutable trees."""
+    """Immutable trees: a pair for all tuples, or for each of some pieces, as merges make them."""
 
-    def __init__(self, stored: Rows, hashed: bool) -> None:
-        self.hashed, self.work = hashed, make_work(stored.first.size)
-        self.trees = tuple(immutable.make_immutable(keys.size) for keys in stored)
-        for tree, keys in zip(self.trees, stored, strict=True):
-            order = np.argsort(keys, kind="stable")
-            put_all(tree, keys[order], order.astype(np.int32))
+    def __init__(self, stored: Rows, hashed: bool, pieces: int = 1) -> None:
+        size = stored.first.size
+        cuts = [size * place // pieces for place in range(pieces + 1)]
+        self.hashed, self.work = hashed, make_work(size)
+        parts = [stored.part(*ends) for ends in pairwise(cuts)]
+        self.firsts = tuple(make_tree(part.first) for part in parts)
+        self.seconds = tuple(make_tree(part.second) for part in parts)
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples."""
-        first, second = self.trees
-        return int(run_immutable(first, second, ranges, self.hashed, self.work))
+        return int(run_immutable(self.firsts, self.seconds, ranges, self.hashed, self.work))
 
     def rewind(self) -> None:
         """Do nothing: searching changes nothing."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of both trees."""
-        return sum(tree.keys.nbytes + tree.inners.nbytes for tree in self.trees)
+
+def make_tree(keys: Keys) -> Immutable:
+    """Return an immutable tree of keys whose rows are their places."""
+    tree, order = immutable.make_immutable(keys.size), np.argsort(keys, kind="stable")
+    put_all(tree, keys[order], order.astype(np.int32))
+    return tree
 
 
 @bare

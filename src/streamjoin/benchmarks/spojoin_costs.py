@@ -17,6 +17,7 @@ import numpy as np
 
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report, Series
+from streamjoin.benchmarks.spojoin_chains import ChainJoin
 from streamjoin.benchmarks.spojoin_ours import BATCH, Column, in_order, matches_of
 from streamjoin.benchmarks.spojoin_scale import SEED, WINDOW, Scale, share_of
 from streamjoin.benchmarks.spojoin_workloads import Query, Rows
@@ -26,6 +27,7 @@ from streamjoin.indexes.spo_join import SPOJoin
 from streamjoin.indexes.window_index import WindowIndex
 
 OURS, MERGED, PIM, B_TREE = "SPO-Join", "SPO-Join, and merged", "PIM-Trees", "B+-Trees"
+CHAIN = "chained index"
 MEMORY = 2 / 3
 COLUMNS = 2
 
@@ -135,6 +137,13 @@ def tree_bytes(rows: Rows, window: int) -> int:
     return most
 
 
+def chain_bytes(rows: Rows) -> int:
+    """Return the bytes of a chained index."""
+    chain = ChainJoin(rows.first.size, hashed=True)
+    chain.fill(0, rows)
+    return chain.nbytes
+
+
 def memory(report: Report, scale: Scale, query: Query) -> None:
     """Figure 13: bytes of one window."""
     figure = Figure("spo13", f"{query.name}: memory of one window", WINDOW, "MiB")
@@ -145,6 +154,7 @@ def memory(report: Report, scale: Scale, query: Query) -> None:
             ours, theirs = our_bytes(rows, window), tree_bytes(rows, window)
             figure.add(OURS, window, ours / 2**20)
             figure.add(PIM, window, theirs / 2**20)
+            figure.add(CHAIN, window, chain_bytes(rows.part(0, window)) / 2**20)
             each.append(f"{ours / theirs:.2f}")
             worst = max(worst, ours / theirs)
     report.figures.append(figure)

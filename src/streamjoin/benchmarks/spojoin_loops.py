@@ -146,8 +146,3 @@ class LoopJoin:
             for (left, right), found in zip(self.rings, self.found, strict=True)
         ]
         return sum(int(each.result()) for each in running)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all windows."""
-        return sum(ring.first.nbytes * 2 for rings in self.rings for ring in rings)

@@ -158,8 +158,3 @@ class EngineJoin:
         for end in ends:
             yield SIDES[arrivals.sides[begin]], self.query.batch(arrivals.rows.part(begin, end))
             begin = end
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of both windows, columns and all."""
-        return sum(chain.nbytes for part in self.engine.join.parts for chain in part.values())
