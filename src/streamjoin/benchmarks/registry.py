@@ -24,9 +24,9 @@ SUITES: dict[str, Suite] = {
     "engine": _lazy("streamjoin.benchmarks.engine"),
     "panjoin": _lazy("streamjoin.benchmarks.panjoin"),
     "pimtree": _lazy("streamjoin.benchmarks.pimtree"),
-    "spojoin": _lazy("streamjoin.benchmarks.spojoin"),
     "spark": _lazy("streamjoin.benchmarks.spark"),
     "splitjoin": _lazy("streamjoin.benchmarks.splitjoin"),
+    "spojoin": _lazy("streamjoin.benchmarks.spojoin"),
 }
 
 
