@@ -26,6 +26,7 @@ SUITES: dict[str, Suite] = {
     "pimtree": _lazy("streamjoin.benchmarks.pimtree"),
     "spark": _lazy("streamjoin.benchmarks.spark"),
     "splitjoin": _lazy("streamjoin.benchmarks.splitjoin"),
+    "spojoin": _lazy("streamjoin.benchmarks.spojoin"),
 }
 
 

@@ -1,0 +1,52 @@
+"""SPO-Join: joins on two inequalities (the paper's section 5, in one process).
+
+The parts of the structure against trees with hash sets and bit arrays, the whole against the
+chained index and nested loops, what insertion, merging and memory cost, and finite tables against
+DuckDB and Polars. Windows from 100,000 to a million tuples, data like that of the paper with match
+rates that are stated. All rivals find the same matches; this is asserted.
+"""
+
+from streamjoin.benchmarks import spojoin_costs as costs
+from streamjoin.benchmarks import spojoin_parts as parts
+from streamjoin.benchmarks import spojoin_tables as finite
+from streamjoin.benchmarks import spojoin_whole as whole
+from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.spojoin_scale import SEED, Scale, scale_of
+from streamjoin.benchmarks.spojoin_workloads import QUERIES, Query
+
+MATCHES = 10.0  # rows of the largest window that a row meets in Q1 and Q3
+TINY = Scale([2_000], [10], 4, 1, 1_000, (1e3, 1e4))
+
+
+def run(report: Report, quick: bool) -> None:
+    """Run the suite; ``quick`` has smaller windows and tables."""
+    scale = scale_of(quick)
+    report.seed("streams", SEED)
+    report.settings.update(threads=whole.THREADS, windows=scale.windows, matches=MATCHES)
+    with report.step("compiling"):
+        compile_all()
+    queries = tuned(scale)
+    parts.by_window(report, scale, queries)
+    whole.by_window(report, scale, queries)
+    costs.memory(report, scale, queries["Q1"])
+    finite.tables(report, scale)
+    costs.insertion(report, scale, queries["Q1"])
+    costs.merging(report, scale, queries["Q3"])
+    parts.match_rates(report, scale, queries["Q3"])
+    parts.shares(report, scale, queries["Q3"])
+    whole.scaling(report, scale, queries["Q3"])
+
+
+def tuned(scale: Scale) -> dict[str, Query]:
+    """Return the queries on data with the match rate of this suite."""
+    return {query.name: query.with_matches(MATCHES, scale.largest) for query in QUERIES}
+
+
+def compile_all() -> None:
+    """Compile what is going to be measured, on tiny windows."""
+    silent = Report("spojoin", quick=True)
+    silent.console.quiet = True
+    queries = tuned(TINY)
+    parts.by_window(silent, TINY, queries)
+    whole.by_window(silent, TINY, queries)
+    whole.scaling(silent, TINY, queries["Q3"])

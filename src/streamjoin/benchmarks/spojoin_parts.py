@@ -1,0 +1,198 @@
+"""The parts of SPO-Join, each against trees with hash sets and with bit arrays.
+
+The immutable part, a permutation, against immutable trees; the mutable one against itself with hash
+sets; by query and window (the paper's figures 7 to 9), by match rate (14, 15), and by the share of
+the window that is mutable (21). A permutation is measured with one tuple at a time and with batches
+of 4,096, which share the bit array. One at a time is a call from Python for each, which the rivals'
+loops do not need; what a call costs that finds nothing is measured beside it, and the claim's note
+has the ratios without it. The mutable parts are half full: a twentieth of the window.
+"""
+
+import numpy as np
+
+from streamjoin.benchmarks.figures import Figure
+from streamjoin.benchmarks.harness import Report, Series
+from streamjoin.benchmarks.spojoin_baselines import ImmutableTrees, MutableTrees
+from streamjoin.benchmarks.spojoin_ours import BATCH, FreshPart, PermutedPart
+from streamjoin.benchmarks.spojoin_races import CHECKED, Entrant, race_parts, renamed
+from streamjoin.benchmarks.spojoin_scale import (
+    BITS,
+    HASH,
+    RATE,
+    SEED,
+    WINDOW,
+    Scale,
+    share_of,
+)
+from streamjoin.benchmarks.spojoin_workloads import QUERIES, Query, Rows, statistics
+
+ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
+FRESH, FRESH_BATCHED = "SPO-Join's mutable part", "SPO-Join's mutable part, batches"
+CALL = "an empty call"
+IMMUTABLE, MUTABLE = 10, 3  # times a hash set
+PIECES = (1, 10)  # of the rivals' immutable parts; the faster way counts
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+FIGURES = {"Q3": "spo7", "Q2": "spo8", "Q1": "spo9"}
+
+Measured = dict[str, Series]
+
+
+def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+    """Measure the immutable part and its rivals over the same tuples."""
+    few = scale.tuples(stored.first.size)
+    entrants = {
+        f"{name}, {pieces}": Entrant(ImmutableTrees(stored, name == HASH, pieces), few)
+        for name in (HASH, BITS)
+        for pieces in PIECES
+    }
+    entrants |= {
+        ALONE: Entrant(PermutedPart(stored, batch=1), few),
+        BATCHED: Entrant(PermutedPart(stored), BATCH),
+        COUNTED: Entrant(PermutedPart(stored, writes=False), BATCH),
+    }
+    measured = race_parts(query, entrants, scale.rounds, SEED)
+    for name in (HASH, BITS):
+        both = [measured.pop(f"{name}, {pieces}") for pieces in PIECES]
+        measured[name] = min(both, key=lambda series: series.median)
+    return measured
+
+
+def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+    """Measure the mutable part, half full, and its rivals over the same tuples."""
+    few = scale.tuples(stored.first.size)
+    room = max(few, CHECKED)
+    entrants = {
+        HASH: Entrant(MutableTrees(stored, room, hashed=True), few),
+        BITS: Entrant(MutableTrees(stored, room, hashed=False), few),
+        FRESH: Entrant(FreshPart(stored, room), few),
+        FRESH_BATCHED: Entrant(FreshPart(stored, BATCH, batch=BATCH), BATCH),
+    }
+    return race_parts(query, entrants, scale.rounds, SEED)
+
+
+def call_cost(query: Query, rounds: int) -> Series:
+    """Measure a call for one tuple where there is nothing to find."""
+    part = PermutedPart(query.rows(np.random.default_rng(SEED), 1), batch=1)
+    return race_parts(query, {CALL: Entrant(part, 1 << 10)}, rounds, SEED)[CALL]
+
+
+def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
+    """Figures 7 to 9: both parts, by query and window."""
+    for name in (query.name for query in QUERIES):
+        query = queries[name]
+        figure = Figure(FIGURES[name], f"{name}: parts of a window, one thread", WINDOW, RATE)
+        fixed: dict[int, Measured] = {}
+        fresh: dict[int, Measured] = {}
+        for window in scale.windows:
+            with report.step(f"figure {FIGURES[name][3:]}: {name}, windows of {window:,}"):
+                stored = query.rows(np.random.default_rng(SEED), window)
+                fixed[window] = immutable_parts(query, stored, scale)
+                half = stored.part(0, share_of(window) // 2)
+                fresh[window] = mutable_parts(query, half, scale)
+            for kind, measured in (("immutable", fixed), ("mutable", fresh)):
+                for rival, series in measured[window].items():
+                    figure.add(f"{kind}: {rival}", window, 1e6 / series.median)
+                    report.add(renamed(series, f"{name}, {kind}, window of {window:,}"))
+        report.figures.append(figure)
+        report.detail(f"{name}: data", statistics(query, stored, scale.largest))
+        claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
+        claim_mutable(report, name, fresh)
+
+
+def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call: Series) -> None:
+    """Claim what the immutable part has to reach for one query, in the worst of the windows."""
+    alone, batched, counted = (
+        {window: times_faster(each, ours) for window, each in fixed.items()}
+        for ours in (ALONE, BATCHED, COUNTED)
+    )
+    bare = {
+        window: each[HASH].median / max(each[ALONE].median - call.median, 1e-3)
+        for window, each in fixed.items()
+    }
+    worst = min(alone, key=lambda window: alone[window])
+    report.add(renamed(call, name))
+    report.at_least(
+        f"{name}: immutable part vs trees and {HASH}",
+        alone[worst],
+        IMMUTABLE,
+        renamed(fixed[worst][ALONE], f"{name}, immutable, window of {worst:,}"),
+        renamed(fixed[worst][HASH], f"{name}, immutable, window of {worst:,}"),
+        f"one tuple a call, by window: {listed(alone)}; without the {call.median:.0f} us of an "
+        f"empty call: {listed(bare)}; in batches of {BATCH:,}: {listed(batched)}; only counted: "
+        f"{listed(counted)}",
+    )
+
+
+def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None:
+    """Claim what the mutable part has to reach for one query, in the worst of the windows."""
+    bits, ours = (
+        {window: times_faster(each, rival) for window, each in fresh.items()}
+        for rival in (BITS, FRESH_BATCHED)
+    )
+    worst = min(bits, key=lambda window: bits[window])
+    report.at_least(
+        f"{name}: mutable part, {BITS} vs {HASH}",
+        bits[worst],
+        MUTABLE,
+        renamed(fresh[worst][BITS], f"{name}, mutable, window of {worst:,}"),
+        renamed(fresh[worst][HASH], f"{name}, mutable, window of {worst:,}"),
+        f"one tuple at a time, by window: {listed(bits)}; ours in batches: {listed(ours)}",
+    )
+
+
+def times_faster(measured: Measured, ours: str, theirs: str = HASH) -> float:
+    """Return how many times faster one is than another, by medians."""
+    return measured[theirs].median / measured[ours].median
+
+
+def listed(ratios: dict[int, float]) -> str:
+    """Return ratios as a note has them."""
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios.values())
+
+
+def match_rates(report: Report, scale: Scale, query: Query) -> None:
+    """Figures 14 and 15: from few matches to many; the paper's synthetic data, Q3."""
+    sizes = {"spo14": share_of(scale.largest) // 2, "spo15": scale.largest}
+    figures = {
+        name: Figure(
+            name,
+            f"{query.name}: {'mutable' if name == 'spo14' else 'immutable'} part of {size:,}",
+            f"matches of a tuple in {scale.largest:,}",
+            RATE,
+        )
+        for name, size in sizes.items()
+    }
+    for matches in scale.matches:
+        tuned = query.with_matches(matches, scale.largest)
+        with report.step(f"figures 14, 15: {matches:,} matches a tuple"):
+            stored = tuned.rows(np.random.default_rng(SEED), scale.largest)
+            measured = {
+                "spo14": mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
+                "spo15": immutable_parts(tuned, stored, scale),
+            }
+        for name, each in measured.items():
+            for rival, series in each.items():
+                figures[name].add(rival, matches, 1e6 / series.median)
+    report.figures += figures.values()
+
+
+def shares(report: Report, scale: Scale, query: Query) -> None:
+    """Figure 21: how much of the largest window is mutable."""
+    figure = Figure(
+        "spo21",
+        f"{query.name}: shares of a window of {scale.largest:,}",
+        "share of the mutable part",
+        RATE,
+        ("linear", "log"),
+    )
+    stored = query.rows(np.random.default_rng(SEED), scale.largest)
+    for share in SHARES:
+        cut = int(share * scale.largest)
+        with report.step(f"figure 21: {share:.0%} of {scale.largest:,} in the mutable part"):
+            fresh = mutable_parts(query, stored.part(0, cut), scale)
+            fixed = immutable_parts(query, stored.part(cut, scale.largest), scale)
+        for name in (BITS, FRESH, FRESH_BATCHED):
+            figure.add(f"mutable: {name}", share, 1e6 / fresh[name].median)
+        for name in (ALONE, BATCHED):
+            figure.add(f"immutable: {name}", share, 1e6 / fixed[name].median)
+    report.figures.append(figure)

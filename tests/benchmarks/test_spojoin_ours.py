@@ -1,0 +1,73 @@
+"""Our side of the SPO-Join benchmarks finds what the rivals find, whatever the batches."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("streamjoin.indexes.spo_join")
+
+from streamjoin.benchmarks.spojoin_baselines import ImmutableTrees, MutableTrees
+from streamjoin.benchmarks.spojoin_chains import ChainJoin
+from streamjoin.benchmarks.spojoin_ours import EngineJoin, FreshPart, PermutedPart
+from streamjoin.benchmarks.spojoin_races import (
+    CHECKED,
+    Entrant,
+    Runner,
+    check_part,
+    race_joins,
+    race_parts,
+)
+from streamjoin.benchmarks.spojoin_workloads import QUERIES
+
+ROWS = 400
+queries = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
+
+
+def rows_of(query, seed, count):
+    tuned = query.with_matches(20, ROWS)
+    return tuned, tuned.rows(np.random.default_rng(seed), count)
+
+
+@pytest.mark.parametrize("writes", [True, False], ids=["written", "counted"])
+@pytest.mark.parametrize("batch", [1, 7, CHECKED])
+@queries
+def test_a_permutation(query, batch, writes):
+    query, stored = rows_of(query, 1, ROWS)
+    _, probes = rows_of(query, 2, CHECKED)
+    ours, theirs = PermutedPart(stored, batch, writes), ImmutableTrees(stored, hashed=False)
+    assert check_part(query, ours, probes) == check_part(query, theirs, probes) > 0
+
+
+@pytest.mark.parametrize("size", [0, 1, ROWS])
+@queries
+def test_a_mutable_part(query, size):
+    query, stored = rows_of(query, 3, size)
+    _, coming = rows_of(query, 4, CHECKED)
+    ours, theirs = FreshPart(stored, CHECKED), MutableTrees(stored, CHECKED, hashed=True)
+    for _ in range(2):  # a check ends with a rewind
+        assert check_part(query, ours, coming) == check_part(query, theirs, coming)
+
+
+@queries
+def test_races_end_if_rivals_agree(query):
+    query, stored = rows_of(query, 5, ROWS)
+    entrants = {
+        "ours": Entrant(PermutedPart(stored), 64),
+        "trees": Entrant(ImmutableTrees(stored, hashed=True), 16),
+    }
+    assert {len(each.values) for each in race_parts(query, entrants, 2, 1).values()} == {2}
+    runners = {
+        "ours": Runner(EngineJoin(query, ROWS), 64, steps=2),
+        "one index and a filter": Runner(EngineJoin(query, ROWS, "bi_sort"), 16),
+        "chain": Runner(ChainJoin(ROWS, hashed=True, links=3), 16),
+    }
+    assert set(race_joins(query, ROWS, runners, 1, 1)) == set(runners)
+
+
+def test_rivals_that_differ_are_found_out():
+    query, stored = rows_of(QUERIES[0], 6, ROWS)
+    entrants = {
+        "all": Entrant(ImmutableTrees(stored, True), 16),
+        "half": Entrant(ImmutableTrees(stored.part(0, ROWS // 2), True), 16),
+    }
+    with pytest.raises(AssertionError, match="matches differ"):
+        race_parts(query, entrants, 1, 1)
