@@ -14,8 +14,8 @@ no tuple is ever in both or in none (the paper lets the tuples wait in a queue).
 
 Invariants, asserted by ``check``:
     1. Mutable part and list hold each row once.
-    2. Unless a merge is under way, every part of the list is more than `RATIO` times as large as
-       the next.
+    2. Every part of the list is more than `RATIO` times as large as the next; with several
+       threads, merges may be behind.
 Costs for n tuples: ``insert`` O(log n) amortised; ``probe`` see `crossing`.
 
 Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2024), 3.1 to 3.4. Departures: sorted runs
@@ -192,7 +192,7 @@ class SPOJoin:
             part.check()
         rows = np.concatenate([self.mutable.rows, *(part.rows for part in self.parts)])
         assert np.unique(rows).size == rows.size == len(self)
-        if self.merging is None:
+        if self.threads == 1:
             sizes = [len(part) for part in self.parts]
             assert all(a > RATIO * b for a, b in pairwise(sizes))
 
