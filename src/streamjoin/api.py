@@ -230,7 +230,9 @@ class StreamJoin:
         else:
             found = self._engine.find(batches)
             self._follow(self._engine)
-            self._results = results = Results(found, self._engine.schema)
+            self._results = results = Results(
+                found, self._engine.schema, threads=self._config.threads
+            )
         self._report(lambda: results)
         return results
 
