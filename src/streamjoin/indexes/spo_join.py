@@ -18,7 +18,7 @@ Invariants, asserted by ``check``:
        threads, merges may be behind.
 Costs for n tuples: ``insert`` O(log n) amortised; ``probe`` see `crossing`.
 
-Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2024), 3.1 to 3.4. Departures: sorted runs
+Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.1 to 3.4. Departures: sorted runs
 instead of B+-trees in the mutable part; the parts of the list are merged; a batch of probes shares
 its bitmap.
 """
