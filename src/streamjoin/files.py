@@ -7,10 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
 
-from streamjoin.batches import together
 from streamjoin.errors import StreamJoinError
 
-ROWS = 1 << 17  # that are written together, at least
 ENDINGS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -60,7 +58,7 @@ def write_batches(
     writers = {"parquet": parquet.ParquetWriter, "csv": csv.CSVWriter, "arrow": pa.ipc.new_file}
     try:
         with writers[format_of(path)](path, schema) as writer:
-            for batch in together(batches, ROWS):
+            for batch in batches:
                 writer.write_batch(batch)
                 yield batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from streamjoin.batches import together
 from streamjoin.errors import StreamJoinError
 from streamjoin.files import check_folder, format_of, read_table, write_batches
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from streamjoin.results import Results
 
 SHOWN_ROWS = 10
+WRITTEN_ROWS = 1 << 17  # together, at least
 
 
 def join_files(
@@ -49,7 +51,7 @@ def join_files(
         matches = found.count() if out is None else 0
     if out is not None:
         with progress.status(f"writing {escape(out.name)} ...") as status:
-            for rows in write_batches(found, found.schema, out):
+            for rows in write_batches(together(found, WRITTEN_ROWS), found.schema, out):
                 matches += rows
                 status.update(f"writing {escape(out.name)}, {matches:,} rows so far ...")
     elif not counts:
