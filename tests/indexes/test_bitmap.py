@@ -19,8 +19,8 @@ from streamjoin.indexes.bitmap import (
 from streamjoin.indexes.marking import mark_all
 from streamjoin.kernels import bare
 
-EDGES = (64, 64**2, 64**3, 2 * 64**3)
-SIZES = [1, *(edge + off for edge in EDGES for off in (-1, 0, 1)), 300_000]
+EDGES = (64, 64**2, 64**3)
+SIZES = [1, *(edge + off for edge in EDGES for off in (-1, 0, 1)), 2 * 64**3 + 1]
 every_size = pytest.mark.parametrize("size", SIZES)
 
 
@@ -77,14 +77,15 @@ def check(bitmap: Bitmap, marked):
 
 
 def positions(size):
-    """None, the ends, a few far apart, many, all; each in no order and with repetitions."""
+    """None, the ends, a few far apart, many, all; in no order, and some twice."""
     random = np.random.default_rng(size)
     yield np.empty(0, np.int64)
     yield np.array([size - 1])
     yield np.array([0, size - 1, 0])
     yield random.integers(0, size, 5)
-    yield random.integers(0, size, size // 3)
-    yield random.permutation(size)
+    yield random.integers(0, size, min(size // 3, 5000))
+    if size < 10_000:
+        yield random.permutation(size)
 
 
 def test_levels():
@@ -120,8 +121,8 @@ def test_all_are_marked(size):
     bitmap = make_bitmap(size)
     mark_first(bitmap, size)
     check(bitmap, np.arange(size))
-    unmark_each(bitmap, np.arange(1, size))
-    check(bitmap, np.array([0]))
+    unmark_each(bitmap, np.arange(size - 1))
+    check(bitmap, np.array([size - 1]))
 
 
 @every_size

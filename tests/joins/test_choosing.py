@@ -76,7 +76,7 @@ def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
         chain.FEW_PUSHES = few
 
 
-@random
+@settings(random, max_examples=30)
 @given(data=st.data(), name=crossable, counted=st.booleans(), seed=st.integers(0, 99))
 def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, counted, seed):
     """Windows of every kind, some by two parts at once, beside each other in one chain."""

@@ -5,6 +5,8 @@ a few rows, and so that marks and scans both have their turn.
 """
 
 from collections import Counter
+from datetime import date, datetime
+from decimal import Decimal
 from itertools import product
 from math import inf, isnan, nan
 from operator import ge, gt, le, lt, ne
@@ -40,7 +42,7 @@ from streamjoin.joins import columns, manager, sizes
 from streamjoin.joins.crossed_window import CrossedWindow
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 
-random = settings(max_examples=50, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=30, suppress_health_check=list(HealthCheck))
 OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "<>": ne}
 SPO = {"algorithm": "spo_join"}
 threads = st.sampled_from([1, 2])
@@ -108,6 +110,14 @@ CONDITIONS = {
     "bands with or": (
         "(l.b - r.b between -3 and -2 or l.b - r.b = 0 or l.b - r.b > 2) and l.a < r.a",
         both(compare("b", "b", lambda a, b: a - b in (-3, -2, 0) or a - b > 2), LESS_A),
+    ),
+    "arithmetic": (
+        "l.b * 2 >= r.b + r.k and l.b - l.k < r.b",
+        lambda one, other: (
+            known(one["b"], one["k"], other["b"], other["k"])
+            and one["b"] * 2 >= other["b"] + other["k"]
+            and one["b"] - one["k"] < other["b"]
+        ),
     ),
     "equality": ("l.k = r.k and l.a < r.a and l.x > r.x", both(EQUAL, LESS_A, MORE_X)),
     "text": (
@@ -225,6 +235,45 @@ def test_integers_at_their_ends(sign, extreme):
     assert pairs(found) == nested_loop(rows, rows, predicate)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int8(), [-128, 0, 127]),
+        (pa.uint32(), [0, 1, 2**32 - 1]),
+        (pa.float32(), [-0.0, 0.1, nan]),
+        (pa.decimal128(10, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("1.51")]),
+        (pa.date32(), [date(1969, 1, 1), date(1970, 1, 1), date(2024, 2, 29)]),
+        (pa.timestamp("ns"), [datetime(1969, 1, 1), datetime(1970, 1, 1), datetime(2024, 1, 1)]),
+    ],
+    ids=str,
+)
+def test_ranges_of_any_type(kind, values):
+    every = list(product(range(3), range(3))) * 2
+    v, w = (pa.array([values[each[side]] for each in every], kind) for side in (0, 1))
+    rows = pa.table({"id": range(len(every)), "v": v, "w": w})
+    for sign, other in product(OPERATORS, ["<=", "<>"]):
+        found = sj.join_tables(rows, rows, on=f"l.v {sign} r.v and l.w {other} r.w", **SPO)
+        expected = Counter(
+            (i, j)
+            for (i, one), (j, two) in product(enumerate(every), repeat=2)
+            if OPERATORS[sign](one[0], two[0]) and OPERATORS[other](one[1], two[1])
+        )
+        assert pairs(found) == expected
+
+
+@pytest.mark.parametrize("wide", [1.1, 2.0**50 + 1, 1e300, 2**50 + 1, MAX_KEY - 4], ids=repr)
+def test_rounded_composite_ranges_find_a_pair_once(wide):
+    # Behind the hash of an equality, keys are rounded, and two ranges of a part may meet in one.
+    near = wide + 3 if isinstance(wide, int) else wide * (1 + 2**-52)
+    values = [wide, near, wide, 0 * wide]
+    rows = pa.table({"id": range(4), "k": [1] * 4, "x": values, "y": values[::-1]})
+    for signs in product(["<>", "<", ">="], repeat=2):
+        text = "l.k = r.k and l.x {} r.x and l.y {} r.y".format(*signs)
+        predicate = both(test_of("x", signs[0], "x"), test_of("y", signs[1], "y"))
+        expected = nested_loop(rows.to_pylist(), rows.to_pylist(), predicate)
+        assert pairs(sj.join_tables(rows, rows, on=text, **SPO)) == expected
+
+
 # Any condition, in any window.
 
 
@@ -239,7 +288,7 @@ def test_tables(sides, name, count):
     assert pairs(found) == join_by_time(*sides, predicate, 2, 5)
 
 
-@settings(random, max_examples=80)
+@settings(random, max_examples=50)
 @given(
     data=st.data(),
     sides=streams(),
@@ -276,7 +325,7 @@ def test_time_windows_and_watermarks(data, sides, name, before, count):
         assert (join.stats.late, join.stats.matches) == (late, found.total())
 
 
-@settings(random, max_examples=80)
+@settings(random, max_examples=50)
 @given(
     data=st.data(),
     sides=streams(),
@@ -329,7 +378,7 @@ def in_sequence(result):
     return list(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
 
 
-@settings(random, max_examples=40)
+@settings(random, max_examples=25)
 @given(
     data=st.data(),
     sides=streams(),
@@ -362,7 +411,7 @@ def test_cores_and_the_order_of_results(data, sides, name, size, cores, ordering
     Arrivals(steps).check(found, ordering)
 
 
-@settings(random, max_examples=40)
+@settings(random, max_examples=25)
 @given(
     data=st.data(),
     sides=streams(),
@@ -370,12 +419,15 @@ def test_cores_and_the_order_of_results(data, sides, name, size, cores, ordering
     size=st.sampled_from([None, 4, 11]),
     rows=st.sampled_from([None, 3, 10, 1000]),
     count=threads,
+    cores=st.sampled_from([1, 1, 2]),
 )
-def test_batch_mode_and_results_left_where_they_are(data, sides, name, size, rows, count):
+def test_batch_mode_and_results_left_where_they_are(data, sides, name, size, rows, count, cores):
     text, predicate = CONDITIONS[name]
     window = sj.TimeWindow(3) if size is None else sj.CountWindow(size)
     time = "t" if size is None else None
-    join = sj.StreamJoin(text, window, time=time, batch_rows=rows, threads=count, **SPO)
+    join = sj.StreamJoin(
+        text, window, time=time, batch_rows=rows, threads=count, cores=cores, **SPO
+    )
     steps, found = data.draw(steps_of(*sides)), Counter()
     for left, right in steps:
         act = data.draw(st.sampled_from(["push", "push", "find", "save", "flush"]))
