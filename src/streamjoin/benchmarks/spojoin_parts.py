@@ -27,7 +27,8 @@ from streamjoin.benchmarks.spojoin_scale import (
 from streamjoin.benchmarks.spojoin_workloads import QUERIES, Query, Rows, statistics
 
 ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
-FRESH, FRESH_BATCHED = "SPO-Join's mutable part", "SPO-Join's mutable part, batches"
+RUNS = "sorted runs and bit arrays"  # our mutable part, however large
+FRESH, FRESH_BATCHED = "SPO-Join", "SPO-Join, batches"
 CALL = "an empty call"
 IMMUTABLE, MUTABLE = 10, 3  # times a hash set
 PIECES = (1, 10)  # of the rivals' immutable parts; the faster way counts
@@ -64,8 +65,9 @@ def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
     entrants = {
         HASH: Entrant(MutableTrees(stored, room, hashed=True), few),
         BITS: Entrant(MutableTrees(stored, room, hashed=False), few),
-        FRESH: Entrant(FreshPart(stored, room), few),
-        FRESH_BATCHED: Entrant(FreshPart(stored, BATCH, batch=BATCH), BATCH),
+        RUNS: Entrant(FreshPart(stored, merge_rows=stored.first.size + room + 1), few),
+        FRESH: Entrant(FreshPart(stored), few),
+        FRESH_BATCHED: Entrant(FreshPart(stored, BATCH), BATCH),
     }
     return race_parts(query, entrants, scale.rounds, SEED)
 
