@@ -35,7 +35,8 @@ def seek(
     Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
     ``first`` belongs to. Both are found fastest in ascending order.
     """
-    begins, ends = find_places(first_run, first)
-    lows, highs = np.empty_like(begins), np.empty_like(ends)
-    lows[numbers], highs[numbers] = begins, ends
+    lows, highs = begins, ends = find_places(first_run, first)
+    if numbers.size > 1:
+        lows, highs = np.empty_like(begins), np.empty_like(ends)
+        lows[numbers], highs[numbers] = begins, ends
     return Sought(lows, highs, *find_places(second_run, second))
