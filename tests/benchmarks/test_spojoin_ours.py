@@ -14,6 +14,7 @@ from streamjoin.benchmarks.spojoin_races import (
     race_joins,
     race_parts,
 )
+from streamjoin.benchmarks.spojoin_runs import SortedRuns
 from streamjoin.benchmarks.spojoin_workloads import QUERIES
 
 ROWS = 400
@@ -47,6 +48,15 @@ def test_what_takes_tuples(query, size, merge_rows):
     )
     for _ in range(2):  # a check ends with a rewind
         assert check_part(query, ours, coming) == check_part(query, theirs, coming)
+
+
+@pytest.mark.parametrize("hashed", [True, False], ids=["hash set", "bit arrays"])
+@queries
+def test_sorted_runs(query, hashed):
+    query, stored = rows_of(query, 1, ROWS)
+    _, probes = rows_of(query, 2, CHECKED)
+    ours, theirs = SortedRuns(stored, hashed), ImmutableTrees(stored, hashed=False)
+    assert check_part(query, ours, probes) == check_part(query, theirs, probes) > 0
 
 
 @queries
