@@ -11,6 +11,7 @@ import streamjoin as sj
 from streamjoin import spark as sjs
 from streamjoin.benchmarks import spark_inputs, spark_tables
 from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.inequality_inputs import RACKS, find_noise, shape_of
 from streamjoin.benchmarks.spark_pipelines import (
     DISCARDING,
     IN_MEMORY,
@@ -22,6 +23,7 @@ from streamjoin.benchmarks.spark_pipelines import (
     take_turns,
 )
 from streamjoin.benchmarks.spark_tables import Way
+from streamjoin.benchmarks.spojoin_spark_tables import Trips
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,6 +52,30 @@ def test_pipelines_do_what_they_are_compared_for(spark, tmp_path):
     assert discarding.delivered is None
     assert [len(each.rates.values) for each in (ours, discarding)] == [2, 2]
     assert {"durations", "cores", "state"} == set(ours.breakdown())
+
+
+def test_in_a_count_window_both_pipelines_store_and_give_as_much(spark, tmp_path):
+    session = spark.newSession()
+    sjs.configure(session)
+    bench = Workbench(quiet_report(), session, tmp_path)
+    shape = shape_of(RACKS, find_noise(RACKS, 1_000, 8, seed=1), 8)
+    streams = spark_inputs.write_streams(tmp_path / "in", shape, 500, 4, 2, seed=1, counts=True)
+    pipelines = [counted(OURS), counted(STORING), counted(DISCARDING)]
+    ours, storing, discarding = take_turns(bench, "tiny", streams, pipelines, 2, 1)
+    assert storing.told("matches") == 8 * streams.batch
+    assert ours.told("matches") == pytest.approx(8 * streams.batch, rel=0.1)
+    for name in ("probes", "live_rows", "segments", "rows_left", "rows_right"):
+        assert storing.told(name) == ours.told(name) > 0, name
+    assert storing.told("live_rows") == 2 * 1_000
+    assert storing.told("memory_bytes") == 0
+    assert discarding.delivered is None
+
+
+def test_trips_are_joined_as_spark_joins_them(spark, tmp_path):
+    trips = Trips.write(Workbench(quiet_report(), spark, tmp_path), 2_000)
+    found = trips.ours()
+    assert found == trips.by_spark()
+    assert found[0] == trips.pairs == pytest.approx(20_000, rel=0.1)
 
 
 def test_all_ways_to_join_tables_give_the_same(spark, tmp_path):

@@ -2,16 +2,18 @@
 
 Both read, pack, route and shuffle as the real one does, and their processors are called alike:
 
-* `StoringCore` unpacks the rows, computes their keys, writes the same segments and manifest, drops
-  what has expired, and gives as many rows of the same columns as the join would: slices of the
-  rows that came, beside each other, which costs no copy. It sorts, searches and gathers nothing,
-  has no indexes, and never reads a segment back.
+* `StoringCore` unpacks the rows, computes their keys and, for a count window, numbers all rows and
+  picks its share; it writes the same segments and manifest, drops what has expired, and gives as
+  many rows of the same columns as the join would: slices of the rows that came, beside each other,
+  which costs no copy. It sorts, searches and gathers nothing, has no indexes, and never reads a
+  segment back.
 * `DiscardingCore` is the papers' "empty system" (PanJoin V-C): it takes the frames, unpacks none,
   stores nothing and gives nothing. It still tells the packing tasks the routing, as real cores do:
   without it they would send every row to every core, and the baseline would be slower than need be.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,7 +22,7 @@ from streamjoin.benchmarks.spark_inputs import MATCHES
 from streamjoin.config import JoinConfig
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
 from streamjoin.spark import hints
 from streamjoin.spark.api import stream_spec
@@ -28,9 +30,9 @@ from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.planning import prepare_inputs
 from streamjoin.spark.receiving import Arrived, receive
 from streamjoin.spark.schemas import joined_struct
+from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import Segment
-from streamjoin.spark.streams import JoinProcessor, join_streams
-from streamjoin.windows import Window
+from streamjoin.spark.streams import JoinProcessor, MakeProcessor, join_streams
 
 SLICE = 1 << 16  # rows given together, as the processor sends them on
 
@@ -38,23 +40,23 @@ SLICE = 1 << 16  # rows given together, as the processor sends them on
 class StoringCore(JoinCore):
     """Stores and gives as much as the join, and joins nothing."""
 
+    matches = MATCHES  # that a row is given
+
     def join(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
-        """Give `MATCHES` rows for every row that is stored."""
-        kept = []
-        for side, batch in batches.items():
-            prepared = prepare(self.plan, side, batch, engine.watermark)
-            stored = prepared.select(choose(side, prepared))
-            if len(stored):
-                kept.append(stored)
-            engine.counters.rows[side] += batch.num_rows
+        """Give ``matches`` rows for every row that is stored."""
+        coming = engine.preprocess(batches)
+        every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
+        kept = [batch for batch in every if len(batch)]
         if len(kept) == 2:
             names = dict(zip(SIDES, self.spec.columns, strict=True))
             rows = [each.rows.select(names[each.side]) for each in kept]
-            for given in side_by_side(rows, MATCHES * sum(map(len, kept)), self.spec.result_schema):
+            count = self.matches * sum(map(len, kept))
+            for given in side_by_side(rows, count, self.spec.result_schema):
                 engine.counters.matches += given.num_rows
                 yield given
+        engine.count(coming)
         engine.manager.inserted = kept
 
     def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
@@ -102,6 +104,16 @@ class StoringProcessor(JoinProcessor):
 
     core_class = StoringCore
 
+    def __init__(self, spec: JoinSpec, flat: bool, matches: int = MATCHES) -> None:
+        super().__init__(spec, flat)
+        self.matches = matches
+
+    def _core(self, key: Any, timer_values: Any) -> JoinCore:
+        core = super()._core(key, timer_values)
+        assert isinstance(core, StoringCore)
+        core.matches = self.matches
+        return core
+
 
 class DiscardingProcessor(JoinProcessor):
     """The processor of `DiscardingCore`."""
@@ -110,9 +122,9 @@ class DiscardingProcessor(JoinProcessor):
 
 
 def without_join(
-    left: DataFrame, right: DataFrame, on: str, window: Window, processor: type[JoinProcessor]
+    left: DataFrame, right: DataFrame, config: JoinConfig, processor: MakeProcessor
 ) -> DataFrame:
     """Return what `streamjoin.spark.join` returns, with another processor in it."""
-    inputs = prepare_inputs(left, right, JoinConfig.check(on, window, "ts"))
+    inputs = prepare_inputs(left, right, config)
     spec = stream_spec(left.sparkSession, inputs, "auto", None, "streamjoin")
     return join_streams(inputs, spec, joined_struct(left.schema, right.schema), processor)

@@ -9,8 +9,10 @@ batch before, so that exactly n batches of each side are live when the next one 
                       |<------- window 4 ------->|          watermark for batch 5: minute 5
                                                             batch 0 has gone, 1 to 4 are live
 
+A count window of n batches shows a row just as many; such streams have no times.
+
 Files are written once, and every competitor reads the same ones. Key columns are made such that a
-row finds `MATCHES` of the rows that its window shows it, whatever the shape of the data, so that
+row finds `MATCHES` of the rows that its window shows it, unless the shape says how many, so that
 all joins of a size give about as many rows.
 """
 
@@ -27,9 +29,9 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin.benchmarks.workloads import SPAN
-from streamjoin.windows import TimeWindow
+from streamjoin.windows import CountWindow, TimeWindow, Window
 
-MATCHES = 2  # that a row finds on average
+MATCHES = 2  # that a row finds on average, if nothing else is said
 MINUTE = 60_000_000  # microseconds
 SLACK = 2  # seconds by which a window is shorter than its batches
 DELAY = "1 second"  # of the watermark
@@ -38,16 +40,17 @@ SYMBOLS = 1_000
 CROWD, ROOM = 0.9, 0.01  # of the rows, and the part of the range that they crowd in
 HOT = 0.5  # of the rows have one symbol
 
-Columns: TypeAlias = dict[str, NDArray[np.int64]]
+Columns: TypeAlias = dict[str, NDArray[Any]]
 Draw: TypeAlias = Callable[[np.random.Generator, int], Columns]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A kind of data, and the condition that gives `MATCHES` of ``rows`` in the window."""
+    """A kind of data, and the condition that gives ``matches`` of ``rows`` in the window."""
 
     draw: Draw
     on: Callable[[int], str]
+    matches: int = MATCHES
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Streams:
     on: str
     rows: int  # of a side in a batch
     window: int  # batches that are live
+    matches: int = MATCHES  # of a row
+    counts: bool = False  # whether the window counts rows
 
     @property
     def batch(self) -> int:
@@ -69,16 +74,33 @@ class Streams:
         """How far a row looks back, and ahead."""
         return TimeWindow(f"{window_seconds(self.window)} seconds")
 
+    @property
+    def extent(self) -> Window:
+        """The window: so long, or of so many rows."""
+        return CountWindow(self.rows * self.window) if self.counts else self.time_window
+
+    @property
+    def time(self) -> str | None:
+        """The column of event times, if the window asks for them."""
+        return None if self.counts else "ts"
+
     def read(self, spark: SparkSession, side: str) -> DataFrame:
         """Return one side: a file in each micro-batch."""
         files = self.folder / side
         schema = spark.read.parquet(str(files)).schema
         source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        return source.parquet(str(files)).withWatermark("ts", DELAY)
+        rows = source.parquet(str(files))
+        return rows if self.time is None else rows.withWatermark(self.time, DELAY)
 
 
 def write_streams(
-    folder: Path, shape: Shape, rows: int, batches: int, window: int, seed: int
+    folder: Path,
+    shape: Shape,
+    rows: int,
+    batches: int,
+    window: int,
+    seed: int,
+    counts: bool = False,
 ) -> Streams:
     """Write both sides; a file has two row groups, since two cores are to read it."""
     for number, side in enumerate(("left", "right")):
@@ -90,11 +112,14 @@ def write_streams(
             columns: dict[str, Any] = {
                 "id": np.arange(batch * rows, (batch + 1) * rows),
                 **shape.draw(rng, rows),
-                "ts": pa.array(START + batch * MINUTE + since, pa.timestamp("us", tz="UTC")),
             }
+            if not counts:
+                times = START + batch * MINUTE + since
+                columns["ts"] = pa.array(times, pa.timestamp("us", tz="UTC"))
             pq.write_table(pa.table(columns), path, row_group_size=-(-rows // 2))
             os.utime(path, (START // 1_000_000 + batch,) * 2)  # Spark takes the oldest first
-    return Streams(folder, shape.on(rows * window_seconds(window) // 60), rows, window)
+    shown = rows * window if counts else rows * window_seconds(window) // 60
+    return Streams(folder, shape.on(shown), rows, window, shape.matches, counts)
 
 
 def window_seconds(batches: int) -> int:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import mkdtemp
@@ -30,8 +31,9 @@ from streamjoin.benchmarks.spark_baselines import (
     without_join,
 )
 from streamjoin.benchmarks.spark_inputs import Streams, window_seconds
+from streamjoin.config import JoinConfig
 from streamjoin.spark.session import PROVIDER, ROCKSDB
-from streamjoin.spark.streams import JoinProcessor
+from streamjoin.spark.streams import MakeProcessor
 
 CORES = 2
 IN_MEMORY = ROCKSDB.replace("RocksDB", "HDFSBacked")
@@ -122,22 +124,29 @@ def observed(progress: Any, name: str) -> dict[str, Any]:
 def joined(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the join as users write it."""
     left, right = (streams.read(spark, side) for side in ("left", "right"))
-    return sjs.join(left, right, on=streams.on, window=streams.time_window, time="ts")
+    return sjs.join(left, right, on=streams.on, window=streams.extent, time=streams.time)
 
 
-def unjoined(processor: type[JoinProcessor]) -> Callable[[SparkSession, Streams], DataFrame]:
-    """Return a function that makes the same pipeline with another processor."""
+def unjoined(spark: SparkSession, streams: Streams, processor: MakeProcessor) -> DataFrame:
+    """Return the same pipeline with another processor."""
+    left, right = (streams.read(spark, side) for side in ("left", "right"))
+    config = JoinConfig.check(streams.on, streams.extent, streams.time)
+    return without_join(left, right, config, processor)
 
-    def make(spark: SparkSession, streams: Streams) -> DataFrame:
-        left, right = (streams.read(spark, side) for side in ("left", "right"))
-        return without_join(left, right, streams.on, streams.time_window, processor)
 
-    return make
+def storing(spark: SparkSession, streams: Streams) -> DataFrame:
+    """Return the pipeline that gives as many rows as the join."""
+    return unjoined(spark, streams, partial(StoringProcessor, matches=streams.matches))
+
+
+def discarding(spark: SparkSession, streams: Streams) -> DataFrame:
+    """Return the pipeline that gives none."""
+    return unjoined(spark, streams, DiscardingProcessor)
 
 
 OURS = Pipeline("streamjoin", joined)
-STORING = Pipeline("stores and emits", unjoined(StoringProcessor))
-DISCARDING = Pipeline("discards all", unjoined(DiscardingProcessor))
+STORING = Pipeline("stores and emits", storing)
+DISCARDING = Pipeline("discards all", discarding)
 
 
 def counted(pipeline: Pipeline) -> Pipeline:

@@ -29,13 +29,19 @@ from streamjoin.spark.session import ROCKSDB
 
 
 def write(
-    bench: Workbench, name: str, shape: Shape, rows: int, batches: int, window: int
+    bench: Workbench,
+    name: str,
+    shape: Shape,
+    rows: int,
+    batches: int,
+    window: int,
+    counts: bool = False,
 ) -> Streams:
     """Write the streams of one part of the suite."""
     folder = bench.folder / name.replace(" ", "-").replace(",", "")
     with bench.report.step(f"{name}: writing {batches} batches of {2 * rows:,} rows"):
         seed = bench.report.seed(name, rows)
-        return write_streams(folder, shape, rows, batches, window, seed)
+        return write_streams(folder, shape, rows, batches, window, seed, counts)
 
 
 def band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:

@@ -10,7 +10,7 @@ Joined rows leave the processor as pandas frames over Arrow arrays, which costs 
 types cannot; for them the processor gives frames, and another `mapInArrow` turns them into rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -109,6 +109,9 @@ class JoinProcessor(StatefulProcessor):
         return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told])
 
 
+MakeProcessor = Callable[[JoinSpec, bool], JoinProcessor]
+
+
 def as_pandas(columns: list[pa.Array]) -> pd.DataFrame:
     """Return Arrow arrays, metrics last, as a pandas frame that shares their memory."""
     names = [*plain_names(len(columns) - 1), COLUMN]
@@ -139,7 +142,7 @@ def unpack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def join_streams(
-    inputs: Inputs, spec: JoinSpec, output: StructType, processor: type[JoinProcessor]
+    inputs: Inputs, spec: JoinSpec, output: StructType, processor: MakeProcessor
 ) -> DataFrame:
     """Return the DataFrame of joined rows."""
     packed = [

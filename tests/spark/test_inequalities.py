@@ -1,0 +1,210 @@
+"""Joins on two inequalities on Spark: SPO-Join's Q1 and Q3, with ties, against DuckDB.
+
+Arrival is a matter of numbers here: a row has its place in its stream, which is its id, and the
+number of rows of the other stream that came before it (``met``). In a batch, left comes first::
+
+    batch        0                1                  CountWindow(2)
+    left         0  1  2          3  4               left 3 has met 2: it may join right 0 and 1
+    right                 0  1          2  3         right 2 has met 5: it may join left 3 and 4
+
+So which pairs may be joined can be read off a joined row. A pair further apart is a false positive:
+a row that had left the window, and was still found.
+
+Spark takes seconds for a query, so all operators, windows and numbers of cores are tried out
+on cores without Spark (`in_process`), whose tasks fail now and then.
+"""
+
+import tempfile
+from collections import Counter
+from itertools import cycle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark.answers import duckdb_pairs, within
+from spark.in_process import Cluster, Luck, make_join
+from spark.running import Streams, finish, metrics, total
+from streamjoin import CountWindow, TimeWindow
+from streamjoin import spark as sjs
+from streamjoin.advisor import ALGORITHMS
+
+pytestmark = pytest.mark.spark
+
+SECOND = 1_000_000
+Q1 = "l.power < r.power and l.cool > r.cool"
+Q3 = "l.distance > r.distance and l.fare < r.fare"
+# Windows are small here, where `auto` may choose another structure than for large ones.
+STRUCTURES = [name for name in ("auto", "spo_join") if name in ("auto", *ALGORITHMS)]
+OPERATORS = [("<", ">"), ("<=", ">="), ("<", ">="), ("<=", ">"), ("<", "<"), (">=", ">=")]
+
+
+def ties(rng, rows):
+    """Return columns of five values each, some of them NULL."""
+    columns = {}
+    for name in ("power", "cool", "distance", "fare"):
+        values = rng.integers(0, 5, rows) / 2
+        columns[name] = pa.array(values, pa.float64(), mask=rng.random(rows) < 0.05)
+    return columns
+
+
+def racks(rng, rows):
+    """Return cooling that follows power, so that few rows match, and two columns where many do."""
+    power = rng.integers(0, 100_000, rows)
+    cool = power + rng.integers(-40, 40, rows)
+    few = {name: rng.integers(0, 5, rows) for name in "xy"}
+    return {"power": power, "cool": cool, **few}
+
+
+def make_batches(draw, sizes, seed=1):
+    """Return the (left, right) tables of micro-batches of these sizes."""
+    rng, came, batches = np.random.default_rng(seed), [0, 0], []
+    for batch, counts in enumerate(sizes):
+        tables = []
+        for side, count in enumerate(counts):
+            times = (1000 + 5 * batch) * SECOND + rng.integers(0, 5, count) * SECOND
+            columns = {
+                "id": np.arange(came[side], came[side] + count),
+                "met": np.full(count, came[1 - side]),
+                "t": pa.array(times, pa.timestamp("us", "UTC")),
+                **draw(rng, count),
+            }
+            tables.append(pa.table(columns))
+            came[side] += count  # so right has met the left rows of its batch
+        batches.append(tuple(tables))
+    return batches
+
+
+def whole(batches):
+    """Return all rows of each side."""
+    return [pa.concat_tables(tables) for tables in zip(*batches, strict=True)]
+
+
+def write(session, folder, batches, delay=None):
+    """Write micro-batches as files."""
+    streams = Streams(session, folder, delay)
+    for batch in batches:
+        streams.add(*batch)
+    return streams
+
+
+def counted(left, right, on, window):
+    """Return the pairs of a count window: either the left row came later, or the right one."""
+    meetings = (
+        f"r.id between l.met - {window.right} and l.met - 1",
+        f"l.id between r.met - {window.left} and r.met - 1",
+    )
+    found = (duckdb_pairs(left, right, f"{on} and {meeting}") for meeting in meetings)
+    return sum(found, Counter())
+
+
+def false_positives(rows, window):
+    """Return joined rows that were not in each other's window when the later one came."""
+    left, met, right, met_right = (
+        rows[name].to_numpy() for name in ("id", "met", "id_right", "met_right")
+    )
+    by_left = (right >= met - window.right) & (right < met)
+    by_right = (left >= met_right - window.left) & (left < met_right)
+    return rows.filter(pa.array(~by_left & ~by_right)).to_pylist()
+
+
+def pairs_of(rows):
+    """Return the ids of joined rows."""
+    return Counter(zip(rows["id"].to_pylist(), rows["id_right"].to_pylist(), strict=True))
+
+
+def run(streams, joins):
+    """Run joins side by side; return the rows and the metrics of each."""
+    queries = [streams.start(join) for join in joins]
+    finish(*queries)
+    return [(streams.session.table(query.name).toArrow(), metrics(query)) for query in queries]
+
+
+def test_q1_in_windows_much_smaller_and_much_larger_than_a_batch(session, tmp_path):
+    batches = make_batches(racks, [(4_000, 3_500), (2_000, 4_500), (4_200, 10)])
+    streams = write(session, tmp_path, batches)
+    cases = {
+        "l.x < r.x and l.y >= r.y": CountWindow(9),
+        Q1: CountWindow(left=7_000, right=5_000),
+    }
+    joins = [
+        streams.join(on, window=window, algorithm=STRUCTURES[-1]) for on, window in cases.items()
+    ]
+    results = run(streams, joins)
+    for (on, window), (rows, told) in zip(cases.items(), results, strict=True):
+        assert false_positives(rows, window) == []
+        expected = counted(*whole(batches), on, window)
+        assert pairs_of(rows) == expected, on
+        assert total(told, "matches") == expected.total() > 5_000
+        # A segment goes when all of its rows have left, so a batch a side may be too many.
+        assert told[-1]["live_rows"] < window.left + window.right + 4_200 + 4_500
+
+
+def test_q1_in_a_time_window(session, tmp_path):
+    window, on = TimeWindow(before="4 seconds", after="2 seconds"), Q1.replace("<", "<=")
+    batches = make_batches(ties, [(50, 60), (45, 50)])
+    streams = write(session, tmp_path, batches, delay="2 seconds")
+    join = streams.join(on, window=window, time="t", algorithm=STRUCTURES[-1])
+    [(rows, told)] = run(streams, [join])
+    expected = duckdb_pairs(*whole(batches), f"{on} and {within(window)}")
+    assert pairs_of(rows) == expected
+    assert total(told, "matches") == expected.total() > 100
+    assert total(told, "late") == 0
+
+
+def test_q3_joins_a_stream_with_itself(session, tmp_path):
+    both = [(trips, trips) for trips, _ in make_batches(ties, [(60, 0), (50, 0)])]
+    streams, window = write(session, tmp_path, both), CountWindow(25)
+    trips = streams.read()[0]
+    join = sjs.join(trips, trips, on=Q3, window=window, algorithm=STRUCTURES[-1])
+    [(rows, _)] = run(streams, [join])
+    left, right = whole(both)
+    before, after = (np.repeat(each, [60, 50]) for each in ([0, 60], [60, 110]))
+    met = left.schema.get_field_index("met")
+    sides = left.set_column(met, "met", [before]), right.set_column(met, "met", [after])
+    expected = counted(*sides, Q3, window)
+    assert pairs_of(rows) == expected
+    assert expected.total() > 100
+
+
+def test_tables(session):
+    rng = np.random.default_rng(3)
+    tables = [pa.table({"id": np.arange(rows), **ties(rng, rows)}) for rows in (90, 70)]
+    frames = [session.createDataFrame(table) for table in tables]
+    conditions = [Q3, "l.distance >= r.distance and l.fare <= r.fare"]
+    for on, structure in zip(conditions, cycle(STRUCTURES), strict=False):
+        joined = sjs.join(*frames, on=on, algorithm=structure, cores=3)
+        assert pairs_of(joined.toArrow()) == duckdb_pairs(*tables, on), on
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("operators", OPERATORS, ids=" ".join)
+def test_every_operator_in_any_count_window(operators, structure, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first, second = operators
+    on = f"l.power {first} r.power and l.cool {second} r.cool"
+    batches = make_batches(ties, [(30, 20), (5, 40), (0, 30), (40, 3), (20, 20)], seed=5)
+    for number, sizes in enumerate([(500, 500), (25, 10), (3, 3)]):
+        window = CountWindow(left=sizes[0], right=sizes[1])
+        cores = number % 3 + 1
+        join = make_join(on, batches[0][0].schema, cores, window=window, algorithm=structure)
+        cluster = Cluster(join, Luck(), seed=number)
+        rows = [rows for batch in batches for rows in cluster.batch(*batch)]
+        joined = pa.Table.from_batches(rows, join.result_schema)
+        assert false_positives(joined, window) == []
+        assert pairs_of(joined) == counted(*whole(batches), on, window), (window, cores)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_high_rates_on_any_number_of_cores(structure, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sizes = [(900, 800), (40, 1_000), (1_000, 0), (700, 700), (1_000, 1_000), (800, 900)]
+    batches = make_batches(racks, sizes, seed=7)
+    for size, cores, on in [(9, 4, "l.x < r.x and l.y > r.y"), (150, 2, Q1), (2_500, 3, Q1)]:
+        window = CountWindow(size)
+        join = make_join(on, batches[0][0].schema, cores, window=window, algorithm=structure)
+        cluster = Cluster(join, Luck(), seed=size)
+        rows = [rows for batch in batches for rows in cluster.batch(*batch)]
+        joined = pa.Table.from_batches(rows, join.result_schema)
+        assert false_positives(joined, window) == []
+        assert pairs_of(joined) == counted(*whole(batches), on, window), (window, cores)
