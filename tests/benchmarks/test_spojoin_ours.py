@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("streamjoin.indexes.spo_join")
-
 from streamjoin.benchmarks.spojoin_baselines import ImmutableTrees, MutableTrees
 from streamjoin.benchmarks.spojoin_chains import ChainJoin
 from streamjoin.benchmarks.spojoin_ours import EngineJoin, FreshPart, PermutedPart
@@ -16,6 +14,7 @@ from streamjoin.benchmarks.spojoin_races import (
     race_joins,
     race_parts,
 )
+from streamjoin.benchmarks.spojoin_runs import SortedRuns
 from streamjoin.benchmarks.spojoin_workloads import QUERIES
 
 ROWS = 400
@@ -37,14 +36,27 @@ def test_a_permutation(query, batch, writes):
     assert check_part(query, ours, probes) == check_part(query, theirs, probes) > 0
 
 
+@pytest.mark.parametrize("merge_rows", [1, 16, 1 << 20])
 @pytest.mark.parametrize("size", [0, 1, ROWS])
 @queries
-def test_a_mutable_part(query, size):
+def test_what_takes_tuples(query, size, merge_rows):
     query, stored = rows_of(query, 3, size)
     _, coming = rows_of(query, 4, CHECKED)
-    ours, theirs = FreshPart(stored, CHECKED), MutableTrees(stored, CHECKED, hashed=True)
+    ours, theirs = (
+        FreshPart(stored, merge_rows=merge_rows),
+        MutableTrees(stored, CHECKED, hashed=True),
+    )
     for _ in range(2):  # a check ends with a rewind
         assert check_part(query, ours, coming) == check_part(query, theirs, coming)
+
+
+@pytest.mark.parametrize("hashed", [True, False], ids=["hash set", "bit arrays"])
+@queries
+def test_sorted_runs(query, hashed):
+    query, stored = rows_of(query, 1, ROWS)
+    _, probes = rows_of(query, 2, CHECKED)
+    ours, theirs = SortedRuns(stored, hashed), ImmutableTrees(stored, hashed=False)
+    assert check_part(query, ours, probes) == check_part(query, theirs, probes) > 0
 
 
 @queries

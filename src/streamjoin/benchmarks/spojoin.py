@@ -1,10 +1,13 @@
-"""SPO-Join: joins on two inequalities (the paper's section 5, in one process).
+"""SPO-Join: joins on two inequalities (the paper's section 5).
 
 The parts of the structure against trees with hash sets and bit arrays, the whole against the
-chained index and nested loops, what insertion, merging and memory cost, and finite tables against
-DuckDB and Polars. Windows from 100,000 to a million tuples, data like that of the paper with match
-rates that are stated. All rivals find the same matches; this is asserted.
+chained index and nested loops, what insertion, merging and memory cost, finite tables against
+DuckDB and Polars; at last, if it is installed, on Spark. Windows from 100,000 to a million tuples,
+data like that of the paper with match rates that are stated. All rivals find the same matches; this
+is asserted.
 """
+
+from importlib.util import find_spec
 
 from streamjoin.benchmarks import spojoin_costs as costs
 from streamjoin.benchmarks import spojoin_parts as parts
@@ -35,6 +38,19 @@ def run(report: Report, quick: bool) -> None:
     parts.match_rates(report, scale, queries["Q3"])
     parts.shares(report, scale, queries["Q3"])
     whole.scaling(report, scale, queries["Q3"])
+    on_spark(report, quick)
+
+
+def on_spark(report: Report, quick: bool) -> None:
+    """Run the part on Spark, or say why not."""
+    if find_spec("pyspark") is None:
+        why = "left out, as pyspark is not installed: pip install 'streamjoin[spark]'"
+        report.detail("on Spark", why)
+        report.console.print(f"on Spark: {why}", markup=False)
+        return
+    from streamjoin.benchmarks import spojoin_spark
+
+    spojoin_spark.on_spark(report, quick)
 
 
 def tuned(scale: Scale) -> dict[str, Query]:

@@ -18,9 +18,9 @@ import numpy as np
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report, Series
 from streamjoin.benchmarks.spojoin_chains import ChainJoin
-from streamjoin.benchmarks.spojoin_ours import BATCH, Column, in_order, matches_of
+from streamjoin.benchmarks.spojoin_ours import BATCH, Column, ask, in_order, matches_of
 from streamjoin.benchmarks.spojoin_scale import SEED, WINDOW, Scale, share_of
-from streamjoin.benchmarks.spojoin_workloads import Query, Rows
+from streamjoin.benchmarks.spojoin_workloads import Query, Ranges, Rows
 from streamjoin.indexes.b_tree import BTree
 from streamjoin.indexes.pim_tree import PIMTree
 from streamjoin.indexes.spo_join import SPOJoin
@@ -94,7 +94,8 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
     """Figure 20: merging parts of several sizes, and the tuples that wait for it."""
     figure = Figure("spo20", f"{query.name}: merging", "tuples that are merged", "ms")
     rng = np.random.default_rng(SEED)
-    sought = query.ranges(query.rows(rng, BATCH), 0)
+    waiting = query.rows(rng, BATCH)
+    sought = query.ranges(waiting, 0)
     for window in scale.windows:
         rows = query.rows(rng, share_of(window))
         merges, waits = [], []
@@ -103,12 +104,17 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
                 index = SPOJoin(rows.first.size)
                 insert_batches(index, sorted_batches(rows, 0))
                 merges.append(timed(index.seal) * 1e3)
-                waits.append(timed(matches_of, index.probe, sought, True) * 1e3)
+                waits.append(timed(search, index, waiting, sought) * 1e3)
         for name, each in (("merge", merges), (f"{BATCH:,} tuples that waited", waits)):
             series = Series(f"{name}, {rows.first.size:,} tuples merged", tuple(each), "ms")
             figure.add(name, rows.first.size, series.median)
             report.add(series)
     report.figures.append(figure)
+
+
+def search(index: SPOJoin, rows: Rows, ranges: Ranges) -> int:
+    """Search for a batch of tuples, and write down their matches."""
+    return matches_of(index.probe(*ask(rows, ranges)), writes=True)
 
 
 def our_bytes(rows: Rows, window: int) -> int:

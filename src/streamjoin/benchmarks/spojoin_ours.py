@@ -1,14 +1,13 @@
 """Our side of the SPO-Join benchmarks: its parts and the whole, behind the rivals' interfaces.
 
-``PermutedPart`` is the immutable part, a `Permutation`; ``FreshPart`` the mutable one, a `SPOJoin`
-that has not been sealed; ``EngineJoin`` a whole join with any algorithm of the library, as users
-have it. Our parts take probes in batches, which they need in two orders; putting them in order is
-part of what is measured. A batch of one tuple is a call from Python for each tuple: about ten
-microseconds that no rival pays.
+``PermutedPart`` is the immutable part, a `Permutation`; ``FreshPart`` what takes tuples, a whole
+`SPOJoin` or its mutable part alone; ``EngineJoin`` a join with any algorithm of the library, as
+users have it. Our parts take probes in batches, which they need in two orders; putting them in
+order is part of what is measured. A batch of one tuple is a call from Python for each tuple: some
+ten microseconds that no rival pays.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -18,46 +17,55 @@ from streamjoin.benchmarks.spojoin_chains import Arrivals
 from streamjoin.benchmarks.spojoin_workloads import Query, Ranges, Rows
 from streamjoin.benchmarks.workloads import FILL, pair_ids
 from streamjoin.config import JoinConfig
+from streamjoin.indexes.crossing import Crossing
+from streamjoin.indexes.mutable_part import Intersection
 from streamjoin.indexes.permutation import Permutation
-from streamjoin.indexes.spo_join import SPOJoin
+from streamjoin.indexes.spo_join import MERGE_ROWS, SPOJoin
 from streamjoin.joins.arrivals import number_step
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import prepare
 from streamjoin.kernels import Keys, RowIds
+from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
+from streamjoin.keys.sorting import sort_with_rows
 from streamjoin.windows import CountWindow
 
 BATCH = 4096
-BLOCK = 1 << 16  # pairs that are written before they are handed over
+BLOCK = 1 << 18  # pairs that are written before they are handed over, as in a join
+NUMBER = np.zeros(1, np.int32)  # of a probe that comes alone
 
 Column = tuple[Keys, RowIds]
+Asked = tuple[Range, RowIds, Range]
+Crossed = Crossing | Intersection
 
 
 def in_order(stored: Rows, base: int = 0) -> tuple[Column, Column]:
     """Return rows sorted by either column, with their ids."""
-    first, second = (np.argsort(keys, kind="stable") for keys in stored)
-    return (
-        (stored.first[first], (base + first).astype(np.int32)),
-        (stored.second[second], (base + second).astype(np.int32)),
-    )
+    first, second = (sort_with_rows(keys) for keys in stored)
+    return (first[0], first[1] + np.int32(base)), (second[0], second[1] + np.int32(base))
 
 
-def matches_of(probe: Callable[..., Iterable[Any]], ranges: Ranges, writes: bool) -> int:
-    """Search for a batch of probes; return how many matches they have, and write these if asked."""
-    first = np.lexsort((ranges.first_upper, ranges.first_lower))
-    second = np.lexsort((ranges.second_upper, ranges.second_lower))
+def ask(rows: Rows, ranges: Ranges) -> Asked:
+    """Return what a batch of probes looks for, in the order of both columns as the join has it."""
+    if rows.first.size == 1:
+        return ranges[:2], NUMBER, ranges[2:]
+    first, second = (sort_with_rows(keys)[1] for keys in rows)
     places = np.empty(second.size, np.int32)
     places[second] = np.arange(second.size)
-    found = probe(
+    return (
         (ranges.first_lower[first], ranges.first_upper[first]),
         places[first],
         (ranges.second_lower[second], ranges.second_upper[second]),
     )
+
+
+def matches_of(found: Iterable[Crossed], writes: bool) -> int:
+    """Return how many matches were found, and write these if asked."""
     if not writes:
-        return sum(int(crossing.count()) for crossing in found)
-    return sum(rows.size for crossing in found for _, rows in crossing.blocks(BLOCK, None))
+        return sum(map(len, found))
+    return sum(rows.size for crossed in found for _, rows in crossed.blocks(BLOCK))
 
 
 class PermutedPart(Part):
@@ -69,44 +77,51 @@ class PermutedPart(Part):
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples."""
-        return sum(
-            matches_of(self.probe, ranges.part(begin, begin + self.batch), self.writes)
-            for begin in range(0, rows.first.size, self.batch)
-        )
-
-    def probe(self, *ranges: Any) -> list[Any]:
-        """Search for a batch of probes; the one answer as a list."""
-        return [self.permutation.probe(*ranges)]
+        matches = 0
+        for begin in range(0, rows.first.size, self.batch):
+            end = begin + self.batch
+            asked = ask(rows.part(begin, end), ranges.part(begin, end))
+            matches += matches_of([self.permutation.probe(*asked)], self.writes)
+        return matches
 
     def rewind(self) -> None:
         """Do nothing: searching changes nothing."""
 
 
 class FreshPart(Part):
-    """The mutable part: ``batch`` tuples are searched for at once, and then inserted at once.
+    """Tuples that come: ``batch`` of them are searched for at once, and then inserted at once.
 
     So a tuple does not meet those of its own batch, which are of its own stream in a join of two.
+    ``merge_rows`` is how many the mutable part takes before it becomes a permutation; if as many as
+    there is room for, there is nothing but a mutable part.
     """
 
     takes_tuples = True
 
-    def __init__(self, stored: Rows, room: int, batch: int = 1, writes: bool = True) -> None:
-        self.stored, self.room, self.batch, self.writes = stored, room, batch, writes
+    def __init__(
+        self, stored: Rows, batch: int = 1, merge_rows: int = MERGE_ROWS, writes: bool = True
+    ) -> None:
+        self.stored, self.batch, self.merge_rows, self.writes = stored, batch, merge_rows, writes
         self.rewind()
 
     def rewind(self) -> None:
         """Begin again with what was stored first."""
-        self.index = SPOJoin(self.stored.first.size + self.room)
-        if self.stored.first.size:
+        self.index = SPOJoin(merge_rows=self.merge_rows)
+        if not self.stored.first.size:
+            return
+        if self.stored.first.size < self.merge_rows:
+            self.index.mutable.insert(*in_order(self.stored))
+        else:
             self.index.insert(*in_order(self.stored))
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples and insert them."""
         matches = 0
         for begin in range(0, rows.first.size, self.batch):
-            end = begin + self.batch
-            matches += matches_of(self.index.probe, ranges.part(begin, end), self.writes)
-            self.index.insert(*in_order(rows.part(begin, end), len(self.index)))
+            some = rows.part(begin, begin + self.batch)
+            asked = ask(some, ranges.part(begin, begin + self.batch))
+            matches += matches_of(self.index.probe(*asked), self.writes)
+            self.index.insert(*in_order(some, len(self.index)))
         return matches
 
 

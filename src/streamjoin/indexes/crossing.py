@@ -18,6 +18,8 @@ from streamjoin.indexes.places import Sought
 from streamjoin.indexes.scanning import ZONE, Zones, count_scanned, count_zones, list_scanned
 from streamjoin.kernels import Flags, Positions, RowIds
 
+EXPECTED = 64  # matches of a probe for which the first block has room, and at least for `FIRST`
+FIRST, GROWTH = 4096, 8
 SAMPLE = 32  # probes that tell what a scan would cost
 # Nanoseconds, about: to scan a place, to look at a zone, to mark a tuple, to look for a probe's
 # marks.
@@ -60,8 +62,12 @@ class Crossing:
         return replace(self, sought=self.sought.of(flags))
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
-        """Yield all matches in blocks of about ``size``: the probe's name or number, the row id."""
-        room, probes = max(size, ZONE), self.sought.lows.size
+        """Yield all matches in blocks of about ``size``: the probe's name or number, the row id.
+
+        The first blocks are smaller, for few probes: fresh memory costs more than a search.
+        """
+        size, probes = max(size, ZONE), self.sought.lows.size
+        room = min(size, max(FIRST, EXPECTED * probes))
         if names is None:
             names = np.arange(probes, dtype=np.int32)
         state = np.array([0, FRESH, 0, 0])
@@ -73,5 +79,6 @@ class Crossing:
                 count = list_scanned(self.rows, self.places, self.zones, *told)
             else:
                 count = list_marked(self.rows, self.places, self.sought, bitmap, *told[1:])
+            room = min(size, GROWTH * room)
             if count:
                 yield found[0][:count], found[1][:count]

@@ -142,14 +142,15 @@ class Intersection:
         """Yield all matches in blocks of about ``size``: the probe's name or number, the row id."""
         if names is None:
             names = np.arange(self.sought.lows.size, dtype=np.int32)
-        room, begin, bits = max(size, self.rows.size), 0, self._bits()
-        while begin < self.sought.lows.size:
-            probes, rows = np.empty(room, np.int32), np.empty(room, np.int32)
+        probes, most = self.sought.lows.size, self.rows.size  # matches of a probe
+        room, begin, bits = max(most, min(size, probes * most)), 0, self._bits()
+        while begin < probes:
+            found, rows = np.empty(room, np.int32), np.empty(room, np.int32)
             count, begin = intersect(
-                *self._slots, self.sought, *bits, begin, self.rows, names, probes, rows
+                *self._slots, self.sought, *bits, begin, self.rows, names, found, rows
             )
             if count:
-                yield probes[:count], rows[:count]
+                yield found[:count], rows[:count]
 
 
 class MutablePart:

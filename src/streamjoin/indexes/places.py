@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamjoin.indexes.sorted_run import SortedRun, find_ranges
-from streamjoin.kernels import Flags, Positions, RowIds
+from streamjoin.kernels import Flags, Positions, RowIds, bare
 from streamjoin.keys.key_ranges import Range
 
 
@@ -27,6 +27,16 @@ def find_places(run: SortedRun, ranges: Range) -> tuple[Positions, Positions]:
     return find_ranges(run.keys, run.fine, run.coarse, run.size, *ranges)
 
 
+@bare
+def put_pairs(
+    numbers: RowIds, begins: Positions, ends: Positions, lows: Positions, highs: Positions
+) -> None:
+    """Write where the range of each probe begins and ends to the probe's number."""
+    for i in range(numbers.size):
+        number = np.uint64(numbers[i])
+        lows[number], highs[number] = begins[i], ends[i]
+
+
 def seek(
     first_run: SortedRun, second_run: SortedRun, first: Range, numbers: RowIds, second: Range
 ) -> Sought:
@@ -35,7 +45,8 @@ def seek(
     Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
     ``first`` belongs to. Both are found fastest in ascending order.
     """
-    begins, ends = find_places(first_run, first)
-    lows, highs = np.empty_like(begins), np.empty_like(ends)
-    lows[numbers], highs[numbers] = begins, ends
+    lows, highs = begins, ends = find_places(first_run, first)
+    if numbers.size > 1:
+        lows, highs = np.empty_like(begins), np.empty_like(ends)
+        put_pairs(numbers, begins, ends, lows, highs)
     return Sought(lows, highs, *find_places(second_run, second))

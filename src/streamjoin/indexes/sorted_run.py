@@ -31,7 +31,7 @@ import numpy as np
 
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.merging import merge
-from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, kernel
 
 KEYS = 8  # keys to an entry of the fine level: one cache line
 FINE = 16  # fine keys to an entry of the coarse level: two
@@ -122,7 +122,15 @@ def find_ranges(
     part = far_part = 0
     for first in range(0, lower.size, BLOCK):
         last = min(first + BLOCK, lower.size)
-        part = find_positions(keys, fine, coarse, size, part, lower[first:last], starts[first:last])
+        unbounded = True
+        for i in range(first, last):
+            unbounded &= lower[i] == MIN_KEY
+        if unbounded:
+            starts[first:last] = 0
+        else:
+            part = find_positions(
+                keys, fine, coarse, size, part, lower[first:last], starts[first:last]
+            )
         count = 0
         for i in range(first, last):
             if upper[i] == MAX_KEY:  # upper + 1 would wrap

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -45,7 +46,7 @@ class Layout:
     range_part: int | None
     crossed: int | None = None
 
-    @property
+    @cached_property
     def orders(self) -> "tuple[Layout, ...]":
         """The orders that rows are sorted into, each a layout of its own; probes take the last."""
         if self.crossed is None:
