@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 
 import streamjoin as sj
-from streamjoin.benchmarks import inequality_inputs, spark_inputs
+from streamjoin.benchmarks import spark_inputs
 from streamjoin.benchmarks.harness import Claim, Report, Series, interleave, measure
-from streamjoin.benchmarks.inequality_inputs import RACKS, TRIPS, find_noise
 from streamjoin.benchmarks.machine import describe_machine, describe_versions
 from streamjoin.benchmarks.registry import SUITES, find_suite
 from streamjoin.benchmarks.spark_baselines import side_by_side
+from streamjoin.benchmarks.spojoin_spark import shape_of
+from streamjoin.benchmarks.spojoin_workloads import Q1, Q3, Rows, crossings
 from streamjoin.errors import StreamJoinError
 
 
@@ -173,33 +174,26 @@ def test_streams_are_files_in_the_order_of_their_times(tmp_path):
 
 
 def test_streams_of_count_windows_have_no_times(tmp_path):
-    shape = inequality_inputs.shape_of(RACKS, find_noise(RACKS, 200, 5, seed=1), 5)
+    shape = shape_of(Q1.with_matches(5, 200), 5)
     streams = spark_inputs.write_streams(tmp_path, shape, 100, 1, 2, seed=1, counts=True)
     assert pq.read_table(tmp_path / "left").column_names == ["id", "power", "cool"]
     assert (streams.extent, streams.time, streams.matches) == (sj.CountWindow(200), None, 5)
 
 
 @pytest.mark.parametrize("span", [5, 10**6])
-@pytest.mark.parametrize("query", [RACKS, TRIPS], ids=["Q1", "Q3"])
+@pytest.mark.parametrize("query", [Q1, Q3], ids=["Q1", "Q3"])
 def test_matches_of_two_inequalities_are_counted(query, span):
-    rng, names = np.random.default_rng(span), (query.less, query.greater)
-    left, right = ({name: rng.integers(0, span, 150) for name in names} for _ in "lr")
-    sides = [pa.table({"id": np.arange(150), **columns}) for columns in (left, right)]
-    joined = sj.join_tables(*sides, on=query.on)
-    expected = np.bincount(joined["id"].to_numpy(), minlength=150)
-    assert query.matches(left, right).tolist() == expected.tolist()
+    rng = np.random.default_rng(span)
+    rows = Rows(rng.integers(0, span, 150), rng.integers(0, span, 150))
+    table = query.batch(rows)
+    assert crossings(rows) == sj.join_tables(table, table, on=query.on).num_rows
 
 
-@pytest.mark.parametrize("query", [RACKS, TRIPS], ids=["Q1", "Q3"])
-@pytest.mark.parametrize("matches", [1, 100])
-def test_noise_gives_as_many_matches_as_asked_for(query, matches):
-    statistics = find_noise(query, 20_000, matches, seed=1)
-    assert statistics.matches == pytest.approx(matches, rel=0.01)
-    left, right = (
-        query.draw(np.random.default_rng(seed), 20_000, statistics.noise) for seed in (2, 3)
-    )
-    assert query.matches(left, right).mean() == pytest.approx(matches, rel=0.05)
-    assert statistics.correlation > 0.99
+@pytest.mark.parametrize("query", [Q1, Q3], ids=["Q1", "Q3"])
+def test_noise_gives_as_many_matches_as_asked_for(query):
+    tuned = query.with_matches(30, 20_000)
+    rows = tuned.rows(np.random.default_rng(2), 20_000)
+    assert crossings(rows) / 20_000 == pytest.approx(30, rel=0.05)
 
 
 def test_rows_side_by_side_are_as_many_as_asked_for():

@@ -11,7 +11,6 @@ import streamjoin as sj
 from streamjoin import spark as sjs
 from streamjoin.benchmarks import spark_inputs, spark_tables
 from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.inequality_inputs import RACKS, find_noise, shape_of
 from streamjoin.benchmarks.spark_pipelines import (
     DISCARDING,
     IN_MEMORY,
@@ -23,7 +22,9 @@ from streamjoin.benchmarks.spark_pipelines import (
     take_turns,
 )
 from streamjoin.benchmarks.spark_tables import Way
+from streamjoin.benchmarks.spojoin_spark import shape_of
 from streamjoin.benchmarks.spojoin_spark_tables import Trips
+from streamjoin.benchmarks.spojoin_workloads import Q1
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -58,7 +59,7 @@ def test_in_a_count_window_both_pipelines_store_and_give_as_much(spark, tmp_path
     session = spark.newSession()
     sjs.configure(session)
     bench = Workbench(quiet_report(), session, tmp_path)
-    shape = shape_of(RACKS, find_noise(RACKS, 1_000, 8, seed=1), 8)
+    shape = shape_of(Q1.with_matches(8, 1_000), 8)
     streams = spark_inputs.write_streams(tmp_path / "in", shape, 500, 4, 2, seed=1, counts=True)
     pipelines = [counted(OURS), counted(STORING), counted(DISCARDING)]
     ours, storing, discarding = take_turns(bench, "tiny", streams, pipelines, 2, 1)

@@ -4,7 +4,7 @@ Q1, ``l.power < r.power and l.cool > r.cool``, joins two streams in a count wind
 numbered: every core gets all rows, stores those whose turn is its, and probes with all. The
 pipeline that it is compared with (`spark_baselines.StoringCore`) does all of that, and gives as
 many rows of the same columns, but looks for no match. How data is made so that a row finds 1, 10 or
-100 matches in its window is told in `inequality_inputs`; Q3 joins tables (`spojoin_spark_tables`).
+100 matches in its window is told in `spojoin_workloads`; Q3 joins tables (`spojoin_spark_tables`).
 
 What is claimed is the throughput of the join as a part of that pipeline's, at every match rate::
 
@@ -15,11 +15,14 @@ What is claimed is the throughput of the join as a part of that pipeline's, at e
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
 
 from streamjoin.benchmarks import spojoin_spark_tables
 from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.inequality_inputs import RACKS, find_noise, shape_of
 from streamjoin.benchmarks.spark import MEMORY, session
+from streamjoin.benchmarks.spark_inputs import Shape
 from streamjoin.benchmarks.spark_pipelines import (
     CORES,
     OURS,
@@ -29,6 +32,7 @@ from streamjoin.benchmarks.spark_pipelines import (
     take_turns,
 )
 from streamjoin.benchmarks.spark_streams import check, compare, write
+from streamjoin.benchmarks.spojoin_workloads import Q1, Query, statistics
 
 RATES = (1, 10, 100)  # matches a row
 FEW = 10  # matches a row: up to here joined rows are cheap, and two windows are measured
@@ -78,6 +82,15 @@ def on_spark(report: Report, quick: bool) -> None:
                 spojoin_spark_tables.alone(bench, 1_000_000)
 
 
+def shape_of(query: Query, matches: int) -> Shape:
+    """Return the data of a query as streams have it."""
+
+    def draw(rng: np.random.Generator, rows: int) -> dict[str, Any]:
+        return dict(zip(query.columns, query.rows(rng, rows), strict=True))
+
+    return Shape(draw, lambda _: query.on, matches)
+
+
 def cross_join(bench: Workbench, extent: Extent, matches: int) -> None:
     """Q1 in a count window, against the pipeline that does not join.
 
@@ -87,9 +100,9 @@ def cross_join(bench: Workbench, extent: Extent, matches: int) -> None:
     report, window, rows = bench.report, extent.window, extent.rows
     name = f"Spark: Q1, match rate {matches}"
     with report.step(f"{name}: finding the noise"):
-        statistics = find_noise(RACKS, window, matches, report.seed(f"{name}: noise", matches))
+        query = Q1.with_matches(matches, window)
     warmup, measured = extent.batches + 1, extent.batches * (2 if matches <= FEW else 1)
-    shape, folder = shape_of(RACKS, statistics, matches), f"Q1 {matches}"
+    shape, folder = shape_of(query, matches), f"Q1 {matches}"
     streams = write(bench, folder, shape, rows, warmup + measured, extent.batches, counts=True)
     for pipeline in (OURS, STORING) if extent.warms_up else ():
         with report.step(f"{name}: {pipeline.name}, warming up"):
@@ -110,8 +123,7 @@ def cross_join(bench: Workbench, extent: Extent, matches: int) -> None:
     report.detail(
         name,
         {
-            "condition": RACKS.on,
-            "a sample of one window": statistics.to_dict(),
+            "data": statistics(query, query.rows(np.random.default_rng(matches), window), window),
             "million joined rows a second": {
                 each.name: each.rates.median * each.told("matches") / streams.batch / 1e3
                 for each in (ours, storing)

@@ -1,4 +1,4 @@
-"""Q3 over two tables on Spark: trips that went further for less. Details, without a target.
+"""Q3 over a table on Spark: trips that went further for less. Details, without a target.
 
 Without an equality Spark compares every pair of rows (`BroadcastNestedLoopJoin`), and here is no
 band either that could be cut into buckets by hand. So Spark joins small tables only, and large ones
@@ -18,54 +18,46 @@ from pyspark.sql import functions as F
 
 from streamjoin import spark as sjs
 from streamjoin.benchmarks.harness import Series, interleave
-from streamjoin.benchmarks.inequality_inputs import TRIPS, Statistics, find_noise
 from streamjoin.benchmarks.spark_pipelines import Workbench
 from streamjoin.benchmarks.spark_tables import LONG, check_equal, renamed, seconds
+from streamjoin.benchmarks.spojoin_workloads import Q3, crossings, statistics
 
 MATCHES = 10  # a row
 ROW_GROUPS = 8
+FILE = "trips.parquet"
 
 
 @dataclass(frozen=True)
 class Trips:
-    """Two tables in files."""
+    """A table in a file, to be joined with itself."""
 
     bench: Workbench
     name: str
     folder: Path
-    statistics: Statistics  # of a sample as large
     pairs: int  # that match
+    statistics: dict[str, Any]
 
     @classmethod
     def write(cls, bench: Workbench, rows: int) -> "Trips":
-        """Write the files, and count the matches."""
+        """Write the file, and count the matches."""
         name, folder = f"Spark: Q3, tables {rows:,} x {rows:,}", bench.folder / f"trips-{rows}"
         folder.mkdir()
         with bench.report.step(f"{name}: writing"):
-            statistics = find_noise(TRIPS, rows, MATCHES, bench.report.seed(f"{name}: noise", rows))
-            seed = bench.report.seed(name, rows + 1)
-            left, right = (
-                TRIPS.draw(np.random.default_rng((seed, side)), rows, statistics.noise)
-                for side in (0, 1)
-            )
-            for side, columns in (("left", left), ("right", right)):
-                table = pa.table({"id": np.arange(rows), **columns})
-                path = folder / f"{side}.parquet"
-                pq.write_table(table, path, row_group_size=-(-rows // ROW_GROUPS))
-            pairs = int(TRIPS.matches(left, right).sum())
-        return cls(bench, name, folder, statistics, pairs)
+            query = Q3.with_matches(MATCHES, rows)
+            trips = query.rows(np.random.default_rng(bench.report.seed(name, rows)), rows)
+            columns = dict(zip(query.columns, trips, strict=True))
+            table = pa.table({"id": np.arange(rows), **columns})
+            pq.write_table(table, folder / FILE, row_group_size=-(-rows // ROW_GROUPS))
+            return cls(bench, name, folder, crossings(trips), statistics(query, trips, rows))
 
     def read(self) -> tuple[DataFrame, DataFrame]:
-        """Return both tables."""
-        left, right = (
-            self.bench.spark.read.parquet(str(self.folder / f"{side}.parquet"))
-            for side in ("left", "right")
-        )
+        """Return the table, for both sides."""
+        left, right = (self.bench.spark.read.parquet(str(self.folder / FILE)) for _ in "lr")
         return left, right
 
     def ours(self) -> tuple[Any, ...]:
         """Join as users write it."""
-        return sums(sjs.join(*self.read(), on=TRIPS.on))
+        return sums(sjs.join(*self.read(), on=Q3.on))
 
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the condition."""
@@ -79,9 +71,8 @@ class Trips:
         self.bench.report.detail(
             self.name,
             {
-                "condition": TRIPS.on,
                 "joined rows": self.pairs,
-                "a sample as large": self.statistics.to_dict(),
+                "data": self.statistics,
                 **{each.name: each.summary() for each in times},
                 **more,
             },

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
-SAMPLE, STEPS = 20_000, 24  # rows and bisections with which a noise is found
+SAMPLE, STEPS = 100_000, 24  # rows and bisections with which a noise is found
 MILLION = 1_000_000
 MEDIAN_MILES, SPREAD_MILES = 1.8, 0.75  # of the lognormal distances
 BASE_FARE, CENTS_A_MILE = 250, 250
