@@ -42,7 +42,7 @@ from streamjoin.joins import columns, manager, sizes
 from streamjoin.joins.crossed_window import CrossedWindow
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 
-random = settings(max_examples=30, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "<>": ne}
 SPO = {"algorithm": "spo_join"}
 threads = st.sampled_from([1, 2])
@@ -288,7 +288,7 @@ def test_tables(sides, name, count):
     assert pairs(found) == join_by_time(*sides, predicate, 2, 5)
 
 
-@settings(random, max_examples=50)
+@settings(random, max_examples=40)
 @given(
     data=st.data(),
     sides=streams(),
@@ -325,7 +325,7 @@ def test_time_windows_and_watermarks(data, sides, name, before, count):
         assert (join.stats.late, join.stats.matches) == (late, found.total())
 
 
-@settings(random, max_examples=50)
+@settings(random, max_examples=40)
 @given(
     data=st.data(),
     sides=streams(),
@@ -359,7 +359,7 @@ def test_a_stream_with_itself(data, rows, name, size, count):
     join = sj.StreamJoin(text, window, time=time, threads=count, **SPO)
     found, rest, steps = Counter(), list(rows), []
     while rest:
-        cut = data.draw(st.sampled_from([1, 3, 7, 40]))
+        cut = data.draw(st.sampled_from([1, 7, 20, 40]))
         steps.append((rest[:cut], rest[:cut]))
         batch, rest = table(rest[:cut]), rest[cut:]
         found += pairs(join.push(left=batch, right=batch))
@@ -378,7 +378,7 @@ def in_sequence(result):
     return list(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
 
 
-@settings(random, max_examples=25)
+@settings(random, max_examples=20)
 @given(
     data=st.data(),
     sides=streams(),
@@ -411,7 +411,7 @@ def test_cores_and_the_order_of_results(data, sides, name, size, cores, ordering
     Arrivals(steps).check(found, ordering)
 
 
-@settings(random, max_examples=25)
+@settings(random, max_examples=20)
 @given(
     data=st.data(),
     sides=streams(),
@@ -466,7 +466,7 @@ def many(size, seed, noise=None):
 @pytest.mark.parametrize("window", [1, 3, 50])
 def test_tiny_windows_and_huge_batches_leave_no_expired_rows(window):
     text, predicate = "l.a < r.a and l.b > r.b", both(LESS_A, test_of("b", ">", "b"))
-    tables = [(many(3000, 1), many(10, 2)), (many(0, 3), many(3000, 4)), (many(2000, 5),) * 2]
+    tables = [(many(1500, 1), many(10, 2)), (many(0, 3), many(1500, 4)), (many(700, 5),) * 2]
     steps = [tuple(each.to_pylist() for each in step) for step in tables]
     join = sj.StreamJoin(text, sj.CountWindow(window), threads=2, **SPO)
     found = Counter()
