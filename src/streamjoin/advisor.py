@@ -18,6 +18,8 @@ ALGORITHMS = {  # what each is, beside "auto"
     "scan": "compares every pair, a nested loop",
 }
 
+CROSSED = ("spo_join",)  # those that sort by two parts at once
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -60,3 +62,13 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
         thresholds = load_thresholds()
         return Advice("auto", thresholds.describe_any() if counted else thresholds.describe())
     return Advice(algorithm, "asked for")
+
+
+def check_ranges(algorithm: str, ranges: int, on: str) -> None:
+    """Refuse an algorithm that needs two range parts if there are fewer."""
+    if algorithm in CROSSED and ranges < 2:
+        raise ConditionError(
+            f"algorithm={algorithm!r} sorts rows by two inequalities or bands at once, and the "
+            f"condition {on!r} has {ranges}, the time window counted; leave algorithm out, or "
+            "choose 'bi_sort'"
+        )

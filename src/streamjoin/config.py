@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from streamjoin.advisor import advise
+from streamjoin.advisor import advise, check_ranges
 from streamjoin.batches import joined_schema
-from streamjoin.errors import ConditionError, SchemaError, StreamJoinError, WindowError
-from streamjoin.indexes.registry import CROSSED_INDEXES
+from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, make_chains
 from streamjoin.joins.collector import Collector
@@ -150,12 +149,7 @@ class JoinConfig:
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
         algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
-        if algorithm in CROSSED_INDEXES and not plan.crossings():
-            raise ConditionError(
-                f"algorithm={algorithm!r} sorts rows by two inequalities or bands at once, and the "
-                f"condition {self.on!r} has {len(plan.ranges)}, the time window counted; leave "
-                "algorithm out, or choose 'bi_sort'"
-            )
+        check_ranges(algorithm, len(plan.ranges), self.on)
         schema = joined_schema(schemas["left"], schemas["right"])
         ordering = self.ordering
 

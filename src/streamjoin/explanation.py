@@ -1,6 +1,6 @@
 """``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
 
-from streamjoin.advisor import advise
+from streamjoin.advisor import CROSSED, advise, check_ranges
 from streamjoin.config import ColumnPair, JoinConfig
 from streamjoin.joins.ordering import Ordered
 from streamjoin.predicates import (
@@ -14,8 +14,6 @@ from streamjoin.predicates import (
     parse_condition,
 )
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
-
-CROSSED = ("spo_join",)  # algorithms that index by two parts
 
 ORDERS: dict[Ordered, str] = {
     "none": "",
@@ -57,8 +55,9 @@ def explain(
     usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
     advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
     index, filters = split(condition, config)
-    reason = advice.reason
-    if algorithm == "auto" and len(ranges_of(condition, config)) > 1:
+    reason, ranges = advice.reason, len(ranges_of(condition, config))
+    check_ranges(algorithm, ranges, config.on)
+    if algorithm == "auto" and ranges > 1:
         reason = f"spo_join by two parts at once; by one, {reason}"
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     facts = [

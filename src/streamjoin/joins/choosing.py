@@ -22,16 +22,20 @@ def choose(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int =
 
     ``rows`` are those of the window, where that is not what the chain knows.
     """
-    layout = choose_layout(chain.plan, stored, samples)
+    chain.layout = choose_layout(chain.plan, stored, samples)
+    choose_again(chain, stored, samples, batch, rows)
+
+
+def choose_again(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int = 0) -> None:
+    """Choose the structure; the layout stays, unless an index by two parts costs less."""
     crossing = choose_crossing(chain.plan, stored, samples)
     held = max(rows, chain.sizes.rows, len(chain), batch)
     if crossing is not None and costs_less(
-        chain.plan, stored, samples, layout, crossing, batch, held
+        chain.plan, stored, samples, chain.layout, crossing, batch, held
     ):
         chain.layout, chain.structure = crossing, next(iter(CROSSED_INDEXES))
-        return
-    chain.layout = layout
-    chain.structure = choose_structure(chain, stored, samples, batch)
+    else:
+        chain.structure = choose_structure(chain, stored, samples, batch)
 
 
 def choose_order(chain: Chain, stored: Side, samples: Samples) -> None:

@@ -29,7 +29,7 @@ from typing import Any
 
 from streamjoin.joins.candidates import checks_of
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.choosing import Samples, choose, choose_order, choose_structure
+from streamjoin.joins.choosing import Samples, choose, choose_again, choose_order
 from streamjoin.joins.commands import Command, Probe
 from streamjoin.joins.executor import Batches, Clock, Deliver
 from streamjoin.joins.plan import JoinPlan
@@ -89,9 +89,8 @@ class Manager:
                 else:
                     choose_order(chain, side, self.samples)
             elif self.chooses and chain.may_switch:
-                # The layout stays: the rows that are there are sorted by it.
-                size = chain.typical_batch(coming)
-                chain.structure = choose_structure(chain, side, self.samples, size)
+                # The rows that are there are sorted by its layout.
+                choose_again(chain, side, self.samples, chain.typical_batch(coming))
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
