@@ -261,3 +261,19 @@ def test_demo_says_what_is_missing_and_offers_the_one_without_spark(monkeypatch,
     assert "streamjoin[spark,bench]" in message
     assert "streamjoin demo --in-process" in message
     assert not (tmp_path / "out").exists()
+
+
+def test_join_counts_without_showing_rows(tmp_path):
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({"a": list(range(100)), "b": list(range(100, 0, -1))}), path)
+    result = run("join", path, path, "--on", "l.a < r.a and l.b > r.b", "--count")
+    assert result.exit_code == 0, result.output
+    assert "100 x 100 rows, 4,950 matches" in result.stdout
+    assert "a_right" not in result.stdout
+
+
+def test_join_does_not_count_and_write(tmp_path, files):
+    out = tmp_path / "out.parquet"
+    message = refused(run("join", *files, "--on", CONDITION, "--out", out, "--count"))
+    assert "either counted or written" in message
+    assert not out.exists()

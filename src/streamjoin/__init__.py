@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from streamjoin.results import Punctuated as Punctuated
     from streamjoin.results import Results as Results
     from streamjoin.stats import JoinStats as JoinStats
+    from streamjoin.tables import find_matches as find_matches
     from streamjoin.tables import join_tables as join_tables
     from streamjoin.windows import CountWindow as CountWindow
     from streamjoin.windows import TimeWindow as TimeWindow
@@ -68,7 +69,7 @@ _HOMES = {
     ),
     "results": ("Punctuated", "Results"),
     "stats": ("JoinStats",),
-    "tables": ("join_tables",),
+    "tables": ("find_matches", "join_tables"),
     "windows": ("CountWindow", "TimeWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -38,8 +38,9 @@ class StreamJoin:
         The event-time columns ``(left, right)`` of a `TimeWindow`; one name means both.
     algorithm:
         ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
-        ``"wib_tree"``, ``"scan"``; or, for rows that come a few at a time, ``"pim_tree"``,
-        ``"im_tree"``, ``"ib_chain"``, ``"b_chain"``, ``"b_tree"``.
+        ``"wib_tree"``, ``"scan"``; for two inequalities or bands at once, ``"spo_join"``; or, for
+        rows that come a few at a time, ``"pim_tree"``, ``"im_tree"``, ``"ib_chain"``,
+        ``"b_chain"``, ``"b_tree"``.
     delay:
         Let the watermark follow the data: after each push it stands this far behind the newest
         time of the slower stream. Without it, call `advance`.
@@ -230,7 +231,9 @@ class StreamJoin:
         else:
             found = self._engine.find(batches)
             self._follow(self._engine)
-            self._results = results = Results(found, self._engine.schema)
+            self._results = results = Results(
+                found, self._engine.schema, threads=self._config.threads
+            )
         self._report(lambda: results)
         return results
 

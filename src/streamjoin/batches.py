@@ -1,6 +1,6 @@
 """Arrow data at the edge: anything Arrow-like in, one record batch; names of the joined columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -81,6 +81,20 @@ def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
             [pa.array([], field.type) for field in schema], schema=schema
         )
     return pa.concat_batches(batches)
+
+
+def together(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
+    """Put small batches together, so that all but the last have ``least`` rows or more."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= least:
+            yield in_one_piece(waiting, waiting[0].schema)
+            waiting, rows = [], 0
+    if waiting:
+        yield in_one_piece(waiting, waiting[0].schema)
 
 
 def check_unique(schema: pa.Schema, side: str) -> None:

@@ -147,15 +147,19 @@ def join(
         Path | None,
         typer.Option("--out", "-o", help="Where the matches go; without it, the first are shown."),
     ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Only count the matches.")] = False,
 ) -> None:
     """Join two files: parquet, CSV or Arrow, by their endings.
+
+    Matches are written as they are found: they may be more than fit into memory.
 
     [bold]Examples[/bold]
 
     [green]streamjoin join trades.parquet quotes.parquet --window "10 minutes" --time ts
     --on "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05" --out matches.parquet[/green]
 
-    [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"[/green]
+    [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"
+    --count[/green]
     """
     with _friendly_errors():
         from streamjoin.join_files import join_files
@@ -164,6 +168,7 @@ def join(
             (left, right),
             out,
             progress=Console(stderr=True),
+            counts=count,
             on=on,
             window=_window(window),
             time=_time_columns(time),

@@ -15,6 +15,8 @@ from streamjoin.predicates import (
 )
 from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
 
+CROSSED = ("spo_join",)  # algorithms that index by two parts
+
 ORDERS: dict[Ordered, str] = {
     "none": "",
     "outer": "in order: the matches of an earlier row come first",
@@ -55,6 +57,9 @@ def explain(
     usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
     advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
     index, filters = split(condition, config)
+    reason = advice.reason
+    if algorithm == "auto" and len(ranges_of(condition, config)) > 1:
+        reason = f"spo_join by two parts at once; by one, {reason}"
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     facts = [
         ("window", "none: two finite tables" if window is None else str(window)),
@@ -63,7 +68,7 @@ def explain(
         ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),
         ("index", index),
         ("filter", filters),
-        ("algorithm", f"{advice.algorithm}: {advice.reason}"),
+        ("algorithm", f"{advice.algorithm}: {reason}"),
         ("", f"({advice.what})"),
         ("cores", describe_cores(config)),
         ("results", ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")),
@@ -81,18 +86,17 @@ def describe_cores(config: JoinConfig) -> str:
 
 def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     """Say what the index is sorted by, and what is checked over the candidates it gives."""
-    ranges = [name_of(part) for part in condition.ranges()]
-    if config.time is not None:
-        ranges.append("the time window")
+    ranges = ranges_of(condition, config)
     prefix = " and ".join(part.sql() for part in condition.equalities)
     index = f"a hash of {prefix}" if prefix else ""
     checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
-        choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
+        choice = choice_of(ranges, config.algorithm)
         index = f"{index}, then {choice}" if index else choice
-        checked.append("the others of these")
+        if len(ranges) > 2 or config.algorithm not in CROSSED:
+            checked.append("the others of these")
     filters = []
     for part in condition.residuals:
         used = aliases(part.expression)
@@ -102,6 +106,25 @@ def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
         )
     checked += filters
     return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
+
+
+def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
+    """Return what rows can be ordered by."""
+    window = [] if config.time is None else ["the time window"]
+    return [*(name_of(part) for part in condition.ranges()), *window]
+
+
+def choice_of(ranges: list[str], algorithm: str) -> str:
+    """Say how many of several parts are indexed, and how they are chosen."""
+    if algorithm in CROSSED:
+        if len(ranges) == 2:
+            return f"{' and '.join(ranges)} at once"
+        names = ", ".join(ranges)
+        return f"those two of {names} at once under which the fewest pairs of a sample pass"
+    choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
+    if algorithm == "auto":
+        choice += ", or two of them at once where each alone lets many pairs pass"
+    return choice
 
 
 def name_of(part: Band | Inequality | NotEqual) -> str:

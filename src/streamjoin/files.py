@@ -1,5 +1,6 @@
 """Tables in files: parquet, CSV or Arrow, by their endings."""
 
+from collections.abc import Iterable, Iterator
 from errno import ENOENT
 from pathlib import Path
 
@@ -50,11 +51,16 @@ def read_table(path: Path) -> pa.Table:
         ) from error
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a file in the format that its ending names."""
-    writers = {"parquet": parquet.write_table, "csv": csv.write_csv, "arrow": feather.write_feather}
+def write_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path
+) -> Iterator[int]:
+    """Write a file in the format that its ending names, batch by batch; yield the rows of each."""
+    writers = {"parquet": parquet.ParquetWriter, "csv": csv.CSVWriter, "arrow": pa.ipc.new_file}
     try:
-        writers[format_of(path)](table, path)
+        with writers[format_of(path)](path, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+                yield batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise StreamJoinError(
             f"{path} cannot be written as {format_of(path)}: {error}. Try .parquet instead."

@@ -1,52 +1,74 @@
 """Join two files, and write the matches or show the first: what ``streamjoin join`` does."""
 
 import time
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from streamjoin.files import check_folder, format_of, read_table, write_table
+from streamjoin.batches import together
+from streamjoin.errors import StreamJoinError
+from streamjoin.files import check_folder, format_of, read_table, write_batches
+
+if TYPE_CHECKING:
+    from streamjoin.results import Results
 
 SHOWN_ROWS = 10
+WRITTEN_ROWS = 1 << 17  # together, at least
 
 
 def join_files(
-    inputs: tuple[Path, Path], out: Path | None, progress: Console, **arguments: Any
+    inputs: tuple[Path, Path],
+    out: Path | None,
+    progress: Console,
+    counts: bool = False,
+    **arguments: Any,
 ) -> str:
-    """Join the files, with the arguments of `streamjoin.join_tables`; return what was done."""
+    """Join the files, with the arguments of `streamjoin.find_matches`; return what was done.
+
+    The matches are written as they are found, so they may be more than fit into memory. With
+    ``counts`` they are only counted, which does not even write out pairs.
+    """
+    if counts and out is not None:
+        raise StreamJoinError(
+            f"matches are either counted or written to {out}; leave --count or --out away"
+        )
     if out is not None:  # before the work, not after it
         format_of(out)
         check_folder(out)
     for path in inputs:
         format_of(path)
     with progress.status("loading ..."):  # and compiling
-        from streamjoin.tables import join_tables
+        from streamjoin.tables import find_matches
     with progress.status(f"reading {' and '.join(escape(path.name) for path in inputs)} ..."):
         left, right = map(read_table, inputs)
     start = time.perf_counter()
     with progress.status(f"joining {left.num_rows + right.num_rows:,} rows ..."):
-        matches = join_tables(left, right, **arguments)
+        found = find_matches(left, right, **arguments)
+        matches = found.count() if out is None else 0
+    if out is not None:
+        with progress.status(f"writing {escape(out.name)} ...") as status:
+            for rows in write_batches(together(found, WRITTEN_ROWS), found.schema, out):
+                matches += rows
+                status.update(f"writing {escape(out.name)}, {matches:,} rows so far ...")
+    elif not counts:
+        Console().print(first_rows(found, matches))
     seconds = time.perf_counter() - start
-    if out is None:
-        Console().print(first_rows(matches))
-    else:
-        with progress.status(f"writing {escape(out.name)} ..."):
-            write_table(matches, out)
     return (
-        f"{left.num_rows:,} x {right.num_rows:,} rows, {matches.num_rows:,} matches, "
+        f"{left.num_rows:,} x {right.num_rows:,} rows, {matches:,} matches, "
         f"{seconds:.2f} s{f', written to {out}' if out else ''}"
     )
 
 
-def first_rows(table: pa.Table) -> Table:
+def first_rows(found: "Results", matches: int) -> Table:
     """Return some rows as they are shown on a terminal."""
-    shown = Table(*(escape(name) for name in table.column_names))
-    for row in table.slice(0, SHOWN_ROWS).to_pylist():
+    shown = Table(*(escape(name) for name in found.schema.names))
+    rows = (row for batch in found for row in batch.slice(0, SHOWN_ROWS).to_pylist())
+    for row in islice(rows, SHOWN_ROWS):
         shown.add_row(*(escape(str(value)) for value in row.values()))
-    if table.num_rows > SHOWN_ROWS:
-        shown.caption = f"the first {SHOWN_ROWS} of {table.num_rows:,} rows"
+    if matches > SHOWN_ROWS:
+        shown.caption = f"the first {SHOWN_ROWS} of {matches:,} rows"
     return shown

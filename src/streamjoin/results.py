@@ -8,6 +8,7 @@ stream of results, with the stars of SplitJoin (section 5).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins import gather
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.ordering import Stars
+from streamjoin.threads import share
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,21 @@ class Punctuated:
 
 
 class Results:
-    """The matches of one search, good until the join they come from is used again."""
+    """The matches of one search: count them, or fetch the joined rows, a batch at a time.
+
+    Those of a `StreamJoin` are good until it is used again, those of tables for ever. They can be
+    passed to whatever takes an Arrow stream: `pyarrow.dataset.write_dataset`, polars, DuckDB.
+    """
 
     def __init__(
-        self, found: list[Found], schema: pa.Schema, fetched: Sequence[pa.RecordBatch] = ()
+        self,
+        found: list[Found],
+        schema: pa.Schema,
+        fetched: Sequence[pa.RecordBatch] = (),
+        threads: int = 1,
     ) -> None:
         self._found: list[Found] | None = found
-        self.schema, self._fetched = schema, fetched
+        self.schema, self._fetched, self._threads = schema, fetched, threads
 
     def _alive(self) -> list[Found]:
         if self._found is None:
@@ -71,8 +81,11 @@ class Results:
 
     def count(self) -> int:
         """Count the matches, without fetching any."""
-        every = (gather.count(found, self.schema) for found in self._alive())
-        left = sum(delivery.matches for deliveries in every for delivery in deliveries)
+
+        def count(found: Found) -> int:
+            return sum(delivery.matches for delivery in gather.count(found, self.schema))
+
+        left = sum(share(count, self._alive(), self._threads))
         return left + sum(batch.num_rows for batch in self._fetched)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -81,6 +94,14 @@ class Results:
         for found in self._alive():
             for delivery in gather.gather(found, self.schema):
                 yield from delivery.rows
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader that fetches joined rows as it is read."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Be an Arrow stream, for others to read."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:
         """Fetch all joined rows."""

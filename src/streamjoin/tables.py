@@ -6,10 +6,14 @@ import pyarrow as pa
 
 from streamjoin.batches import as_batch, check_unique
 from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.joins.engine import Engine
 from streamjoin.joins.tables import join_batches
 from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition
+from streamjoin.results import Results
 from streamjoin.windows import CountWindow, Window
+
+Batches = dict[Side, pa.RecordBatch]
 
 
 def join_tables(
@@ -30,12 +34,47 @@ def join_tables(
     [{'price': 10.0, 'price_right': 10.02}]
     """
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
-    batches: dict[Side, pa.RecordBatch] = {"left": as_batch(left), "right": as_batch(right)}
-    for side, batch in batches.items():
-        check_unique(batch.schema, side)
-    engine = config.make_engine({side: batch.schema for side, batch in batches.items()})
+    engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
         joined = engine.push(batches)
     else:
         joined = [rows for part in join_batches(engine, batches) for rows in part.rows]
     return pa.Table.from_batches(joined, schema=engine.schema)
+
+
+def find_matches(
+    left: Any,
+    right: Any,
+    on: str | Condition,
+    window: Window | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    order: ColumnPair = None,
+    threads: int | None = None,
+) -> Results:
+    """Join two finite tables as `join_tables` does, but leave the matches where they are.
+
+    They may be more than fit into memory: count them, or take the joined rows a batch at a time.
+
+    >>> trips = pa.table({"distance": [3, 1, 2], "fare": [10, 30, 20]})
+    >>> found = find_matches(trips, trips, on="l.distance > r.distance and l.fare < r.fare")
+    >>> found.count()
+    3
+    >>> sum(batch.num_rows for batch in found)
+    3
+    """
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
+    engine, batches = _open(config, left, right)
+    if isinstance(window, CountWindow):
+        found = engine.find(batches)
+    else:
+        found = join_batches(engine, batches, deliver=lambda each: iter([each]))
+    return Results(found, engine.schema, threads=config.threads)
+
+
+def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
+    """Bind a configuration to two tables."""
+    batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
+    for side, batch in batches.items():
+        check_unique(batch.schema, side)
+    return config.make_engine({side: batch.schema for side, batch in batches.items()}), batches

@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import asdict, replace
+from random import Random
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +13,17 @@ from hypothesis import strategies as st
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.small_streams import CONDITIONS, conditions, run, steps_of, streams
+from joins.small_streams import CONDITIONS, conditions, fitting, run, steps_of, streams
 from streamjoin import calibration, cost_measurement
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
+from streamjoin.config import JoinConfig
 from streamjoin.cost_model import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
-from streamjoin.joins import chain, sizes
+from streamjoin.joins import chain, choosing, sizes
+from streamjoin.joins.tables import join_batches
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds
 
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+crossable = conditions.filter(lambda name: fitting(name, "spo_join") == name)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +74,20 @@ def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
         test_results_do_not_depend_on_the_choice.hypothesis.inner_test(data, name, 0, counted=True)
     finally:
         chain.FEW_PUSHES = few
+
+
+@settings(random, max_examples=30)
+@given(data=st.data(), name=crossable, counted=st.booleans(), seed=st.integers(0, 99))
+def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, counted, seed):
+    """Windows of every kind, some by two parts at once, beside each other in one chain."""
+    costs, dice = data.draw(st.sampled_from([NO_INDEX, LARGE_SHARE])), Random(seed)
+    save_thresholds(Thresholds(6, 100, "2026-01-31", costs))
+    inner = test_results_do_not_depend_on_the_choice.hypothesis.inner_test
+    with (
+        patch.object(chain, "FEW_PUSHES", 2),
+        patch.object(choosing, "costs_less", lambda *_: dice.random() < 0.5),
+    ):
+        inner(data, name, 2, counted)
 
 
 def kinds(join):
@@ -203,3 +222,80 @@ def test_the_rule_in_words():
     assert Thresholds(1, 1).describe() == "bi_sort, which is the fastest for batches of any size"
     few = Thresholds(float("inf"), float("inf")).describe()
     assert few == "rap_table, or wib_tree where keys rise all the time"
+
+
+# Two parts at once.
+
+
+def two_columns(generator, size, noise):
+    """Two numbers that grow together: of two inequalities, each holds for half of the pairs."""
+    a = generator.integers(0, 10**6, size)
+    return pa.table({"a": a, "b": a + generator.integers(0, noise, size), "t": np.arange(size)})
+
+
+CROSSED, BAND = "l.a < r.a and l.b > r.b", "abs(l.a - r.a) <= 2 and l.b > r.b"
+WINDOWS = [sj.CountWindow(1 << 16), sj.TimeWindow(10**9), None]
+
+
+def chosen(on, window, noise=1000, size=4096, pushes=1):
+    """The structures and the layout that a join with batches of this size has chosen."""
+    generator = np.random.default_rng(8)
+    sides = [[two_columns(generator, size, noise) for _ in range(2)] for _ in range(pushes)]
+    if window is not None:
+        time = "t" if isinstance(window, sj.TimeWindow) else None
+        join = sj.StreamJoin(on, window, time=time, threads=1)
+        for left, right in sides:
+            join.push(left, right)
+        chain = join._engine.chains["left"]
+        return {each.structure for each in chain}, chain.layout
+    left, right = (side.combine_chunks().to_batches()[0] for side in sides[0])
+    engine = JoinConfig.check(on, None).make_engine({"left": left.schema, "right": right.schema})
+    join_batches(engine, {"left": left, "right": right})
+    return {engine.chains["left"].structure}, engine.chains["left"].layout
+
+
+@pytest.fixture
+def real_sizes(monkeypatch):
+    monkeypatch.setattr(sizes, "FEW_ROWS", 1 << 10)
+    monkeypatch.setattr(sizes, "LEAST_ROWS", 1 << 14)
+    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_two_inequalities_of_which_few_pairs_pass_both(window, real_sizes):
+    structures, layout = chosen(CROSSED, window)
+    assert structures == {"spo_join"}
+    assert layout.parts == {0, 1}
+    # Where they pass both or neither, there is as much to fetch as one part finds.
+    assert chosen("l.a < r.a and l.b < r.b", window)[0].isdisjoint({"spo_join"})
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_one_selective_band_is_enough(window, real_sizes):
+    structures, layout = chosen(BAND, window)
+    assert "spo_join" not in structures
+    assert layout.crossed is None
+    assert layout.range_part == 0
+
+
+def test_one_part_cannot_be_crossed(real_sizes):
+    assert "spo_join" not in chosen("l.a < r.a", sj.CountWindow(1 << 16))[0]
+    assert "spo_join" not in chosen("l.a = r.a", None)[0]
+
+
+def test_small_windows_are_not_worth_two_orders(real_sizes):
+    assert "spo_join" not in chosen(CROSSED, sj.CountWindow(100), size=16, pushes=20)[0]
+    assert chosen(CROSSED, sj.CountWindow(1 << 16), size=16, pushes=20)[0] == {"spo_join"}
+
+
+def test_the_part_that_holds_fewer_is_looked_at(real_sizes):
+    on = "l.a < r.a and abs(l.b - r.b) <= 100000 and l.t <> r.t"
+    generator = np.random.default_rng(8)
+    left, right = (two_columns(generator, 4096, 1000).to_batches()[0] for _ in range(2))
+    config = JoinConfig.check(on, None, algorithm="spo_join")
+    engine = config.make_engine({"left": left.schema, "right": right.schema})
+    join_batches(engine, {"left": left, "right": right})
+    layout, parts = engine.chains["left"].layout, engine.plan.ranges
+    assert parts[layout.crossed].bounded
+    assert len(parts[layout.range_part].exact) == 1  # nearly all pairs pass the third part
+    assert not parts[layout.range_part].bounded

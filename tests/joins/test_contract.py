@@ -21,6 +21,7 @@ from joins.small_streams import (
     check,
     conditions,
     duckdb_pairs,
+    fitting,
     pairs,
     push,
     run,
@@ -54,6 +55,7 @@ every_join = pytest.mark.parametrize(
         ("scan", 2),
         ("ib_chain", 2),
         ("pim_tree", 2),
+        ("spo_join", 2),
     ],
 )
 random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
@@ -67,7 +69,7 @@ random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), name=conditions, before=st.integers(0, 8), after=st.integers(0, 8))
 def test_time_windows_give_the_oracles_pairs(algorithm, threads, data, name, before, after):
     left, right = data.draw(streams())
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     window = sj.TimeWindow(before=before, after=max(after, 1))
     join = sj.StreamJoin(text, window, time="t", algorithm=algorithm, threads=threads)
     steps = data.draw(steps_of(left, right))
@@ -98,7 +100,7 @@ def test_oracle_and_tables_agree_with_duckdb(streams, name, before):
 @given(streams=streams(), name=conditions)
 def test_tables_without_a_window_agree_with_duckdb(algorithm, threads, streams, name):
     left, right = streams
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm)]
     result = sj.join_tables(
         table(left), table(right), on=text, algorithm=algorithm, threads=threads
     )
@@ -114,7 +116,7 @@ def test_tables_without_a_window_agree_with_duckdb(algorithm, threads, streams, 
 @given(data=st.data(), name=conditions, before=st.integers(0, 6))
 def test_saving_between_any_two_pushes_changes_nothing(algorithm, threads, data, name, before):
     left, right = data.draw(streams(most=25))
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     window = sj.TimeWindow(before=before, after=4)
     join = sj.StreamJoin(text, window, time="t", algorithm=algorithm, threads=threads)
     steps = data.draw(steps_of(left, right))
@@ -128,7 +130,7 @@ def test_saving_between_any_two_pushes_changes_nothing(algorithm, threads, data,
 @given(data=st.data(), name=conditions, before=st.integers(0, 6))
 def test_watermarks_drop_exactly_the_late_rows(algorithm, threads, data, name, before):
     left, right = data.draw(streams(most=25))
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     join = sj.StreamJoin(
         text, sj.TimeWindow(before=before, after=4), time="t", algorithm=algorithm, threads=threads
     )
@@ -189,7 +191,7 @@ def test_delay_follows_sparks_rule(data, delay, name):
 )
 def test_count_windows_give_the_oracles_pairs(algorithm, threads, data, name, sizes, order):
     left, right = data.draw(streams())
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm)]
     window = sj.CountWindow(left=sizes[0], right=sizes[1])
     join = sj.StreamJoin(text, window, algorithm=algorithm, threads=threads, order=order)
     steps = data.draw(steps_of(left, right))
@@ -220,7 +222,7 @@ def test_count_windows_over_tables(streams, name, sizes, order):
 @given(data=st.data(), name=conditions, before=st.integers(0, 6), after=st.integers(1, 6))
 def test_self_joins_in_a_time_window(algorithm, threads, data, name, before, after):
     rows, _ = data.draw(streams(most=30))
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     if data.draw(st.booleans()):
         before = after
     window = sj.TimeWindow(before=before, after=after)
@@ -246,7 +248,7 @@ def test_self_joins_in_a_time_window(algorithm, threads, data, name, before, aft
 )
 def test_self_joins_in_a_count_window(algorithm, threads, data, name, sizes, order):
     rows, _ = data.draw(streams(most=30))
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm)]
     window = sj.CountWindow(left=sizes[0], right=sizes[1])
     join = sj.StreamJoin(text, window, algorithm=algorithm, threads=threads, order=order)
     found, rest, steps = Counter(), list(rows), []
@@ -311,7 +313,8 @@ def test_small_streams_really_make_chains(algorithm, threads):
 
 @every_join
 def test_count_windows_hold_little_more_than_the_window(algorithm, threads):
-    join = sj.StreamJoin("l.a < r.b", sj.CountWindow(8), algorithm=algorithm, threads=threads)
+    text, _ = CONDITIONS[fitting("inequality", algorithm)]
+    join = sj.StreamJoin(text, sj.CountWindow(8), algorithm=algorithm, threads=threads)
     for first in range(0, 300, 3):
         rows = stream(3, first)
         push(join, rows, rows)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 import streamjoin as sj
 from streamjoin.joins import sizes
@@ -14,10 +15,14 @@ def check(join):
         chain.check()
 
 
-def test_rows_out_of_order_go_to_side_indexes_and_match(monkeypatch):
+@pytest.mark.parametrize("algorithm", ["auto", "spo_join"])
+def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, monkeypatch):
     monkeypatch.setattr(sizes, "LEAST_ROWS", 100)
     rng = np.random.default_rng(7)
-    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(200), time="t", delay=100, threads=1)
+    on = "l.k = r.k" if algorithm == "auto" else "abs(l.k - r.k) <= 0"  # and the time window
+    join = sj.StreamJoin(
+        on, sj.TimeWindow(200), time="t", delay=100, threads=1, algorithm=algorithm
+    )
     pushed, aside, pairs = ([], []), 0, Counter()
     for first in range(0, 3000, 20):
         batches = []

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, event, example, given, settings
 from hypothesis import strategies as st
-from joins.small_streams import CONDITIONS, SCHEMA, conditions, many_rows
+from joins.small_streams import CONDITIONS, SCHEMA, conditions, fitting, many_rows
 from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
 from spark.answers import duckdb_pairs, within
 from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
-from streamjoin.indexes.registry import INDEXES
+from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 from streamjoin.joins import routing, sizes, whole_window
 from streamjoin.spark import state
 from streamjoin.spark.join_core import JoinCore
@@ -81,7 +81,7 @@ def on_time(rows, late_until):
     ]
 
 
-algorithms = st.sampled_from(sorted(INDEXES))
+algorithms = st.sampled_from(sorted([*INDEXES, *CROSSED_INDEXES]))
 
 
 @random
@@ -96,7 +96,7 @@ algorithms = st.sampled_from(sorted(INDEXES))
     algorithm=algorithms,
 )
 def test_time_windows(seed, name, cores, routing, before, after, delay, algorithm):
-    on, predicate = CONDITIONS[name]
+    on, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     left, right = two_streams(seed)
     join = make_join(
         on, TIMED, cores, routing, algorithm=algorithm,
@@ -133,7 +133,7 @@ def test_time_windows(seed, name, cores, routing, before, after, delay, algorith
     3345, "two inequalities", 4, (13, 1), False, "bi_sort"
 )  # a late worker meets compacted segments
 def test_count_windows(seed, name, cores, sizes, ordered, algorithm):
-    on, predicate = CONDITIONS[name]
+    on, predicate = CONDITIONS[fitting(name, algorithm)]
     left, right = two_streams(seed)
     window = sj.CountWindow(left=sizes[0], right=sizes[1])
     order = "o" if ordered else None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from joins.test_contract import CONDITIONS, conditions
+from joins.test_contract import CONDITIONS, conditions, fitting
 
 import streamjoin as sj
 from spark import test_streams as streaming
@@ -128,7 +128,7 @@ def few_at_once(monkeypatch):
     algorithm=algorithms,
 )
 def test_time_windows(seed, name, cores, before, after, delay, ordered, algorithm):
-    on, predicate = CONDITIONS[name]
+    on, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     matches = pairwise(predicate)
     join = make_join(
         on, TIMED, cores, algorithm=algorithm, ordered=ordered,
@@ -167,7 +167,7 @@ def test_time_windows(seed, name, cores, before, after, delay, ordered, algorith
 )
 @example(3345, "two inequalities", 4, (13, 1), None, "inner", "bi_sort")  # compacted segments
 def test_count_windows(seed, name, cores, most, order, ordered, algorithm):
-    on, predicate = CONDITIONS[name]
+    on, predicate = CONDITIONS[fitting(name, algorithm)]
     matches = pairwise(predicate)
     window = sj.CountWindow(left=most[0], right=most[1])
     join = make_join(

@@ -5,13 +5,22 @@ from functools import partial
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from joins.small_streams import CONDITIONS, SCHEMA, conditions, duckdb_pairs, pairs, streams, table
+from joins.small_streams import (
+    CONDITIONS,
+    SCHEMA,
+    conditions,
+    duckdb_pairs,
+    fitting,
+    pairs,
+    streams,
+    table,
+)
 from oracle import join_by_time
 
 import streamjoin as sj
 from spark.in_process import join_tables, make_join
 from streamjoin.errors import StreamJoinError
-from streamjoin.indexes.registry import INDEXES
+from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 
 random = settings(max_examples=60)
 
@@ -33,12 +42,13 @@ def spread(name, routing, algorithm, **window):
     sides=streams(),
     name=conditions,
     routing=st.sampled_from(["auto", "hash", "range", "range", "split"]),
-    algorithm=st.sampled_from(sorted(INDEXES)),
+    algorithm=st.sampled_from(sorted([*INDEXES, *CROSSED_INDEXES])),
     cores=st.integers(1, 5),
     seed=st.integers(0, 999),
 )
 def test_tables_have_duckdbs_answer(sides, name, routing, algorithm, cores, seed):
     left, right = sides
+    name = fitting(name, algorithm)
     join = spread(name, routing, algorithm)
     found = pairs(join_tables(join, table(left), table(right), cores, seed))
     event(join(cores).routing)

@@ -12,7 +12,7 @@ from joins.small_streams import check, table
 
 import streamjoin as sj
 from streamjoin import config
-from streamjoin.indexes.registry import INDEXES
+from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 from streamjoin.split import core
 from streamjoin.split.core import Core
 from streamjoin.split.executor import SplitExecutor
@@ -20,7 +20,7 @@ from streamjoin.split.executor import SplitExecutor
 random = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 cores = st.integers(1, 5)
 orders = st.sampled_from(["none", "outer", "inner", 1, 2, 3])
-algorithms = st.sampled_from(["auto", *INDEXES])
+algorithms = st.sampled_from(["auto", *INDEXES, *CROSSED_INDEXES])
 
 
 def sequence(result):

@@ -4,7 +4,7 @@ from collections import Counter
 
 from hypothesis import event, given
 from hypothesis import strategies as st
-from joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
+from joins.small_streams import CONDITIONS, check, conditions, fitting, steps_of, streams, table
 from oracle import Arrivals, join_by_count, join_by_time
 
 import streamjoin as sj
@@ -26,7 +26,7 @@ sizes = st.tuples(st.integers(1, 12), st.integers(1, 12))
 )
 def test_count_windows(data, name, sizes, order, cores, ordered, algorithm, threads):
     left, right = data.draw(streams())
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm)]
     window = sj.CountWindow(left=sizes[0], right=sizes[1])
     join = sj.StreamJoin(
         text, window, algorithm=algorithm, order=order, threads=threads,
@@ -53,7 +53,7 @@ def test_count_windows(data, name, sizes, order, cores, ordered, algorithm, thre
 )
 def test_time_windows(data, name, before, after, cores, ordered, algorithm, threads):
     left, right = data.draw(streams())
-    text, predicate = CONDITIONS[name]
+    text, predicate = CONDITIONS[fitting(name, algorithm, timed=True)]
     window = sj.TimeWindow(before=before, after=after)
     join = sj.StreamJoin(
         text, window, time="t", algorithm=algorithm, threads=threads, cores=cores, ordered=ordered

@@ -90,6 +90,14 @@ def first_one(typing: Any, word: Any) -> Any:
 
 
 @inlined
+def wipe(words: Words, middle: NDArray[Any], top: NDArray[Any]) -> None:
+    """Clear all bits, or numbers, of all levels."""
+    words[:] = 0
+    middle[:] = 0
+    top[:] = 0
+
+
+@inlined
 def mark(words: Words, middle: Words, top: Words, position: Int) -> None:
     """Set a bit."""
     at = np.uint64(position)

@@ -39,7 +39,7 @@ class Crossing:
     def scans(self) -> bool:
         """Whether a scan is likely to cost less than marking."""
         probes = self.sought.lows.size
-        step = -(-probes // SAMPLE)
+        step = max(-(-probes // SAMPLE), 1)
         seen, scanned = count_zones(self.zones, self.sought, step)
         scan = step * (SKIP * seen + SCAN * ZONE * scanned)
         return scan < MARK * self.places.size + LOOK * probes

@@ -25,6 +25,7 @@ from streamjoin.indexes.bitmap import (
     mark,
     next_word,
     unmark,
+    wipe,
 )
 from streamjoin.indexes.places import Sought
 from streamjoin.kernels import Int, Positions, RowIds, bare, inlined
@@ -50,9 +51,7 @@ def move_marks(bitmap: Bitmap, places: RowIds, low: Int, high: Int, start: Int, 
     words, middle, top = bitmap.words, bitmap.middle, bitmap.top
     if start >= high or stop <= low:
         if high - low > words.size:
-            words[:] = 0
-            middle[:] = 0
-            top[:] = 0
+            wipe(words, middle, top)
         else:
             for i in range(low, high):
                 unmark(words, middle, top, places[i])
@@ -133,9 +132,7 @@ def count_marked(places: RowIds, sought: Sought, marks: Counts, lengths: Positio
             continue
         if start >= high or stop <= low:
             if high - low > words.size:
-                words[:] = 0
-                middle[:] = 0
-                top[:] = 0
+                wipe(words, middle, top)
             else:
                 for i in range(low, high):
                     flip_counted(words, middle, top, places[i], -1)

@@ -20,7 +20,7 @@ Invariants, asserted by ``check``:
     3. ``zones`` are those of ``places``.
 Costs for n tuples: ``merge`` O(n); memory 26 bytes a tuple.
 
-Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2024), 3.3 and 3.4. Departures: there is no
+Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.3 and 3.4. Departures: there is no
 offset array. It holds where stored tuples of one stream stand among the other's, which tells too
 little of a tuple that is not stored; a batch of probes is sorted and finds its places in one pass.
 """

@@ -18,7 +18,7 @@ Invariants, asserted by ``check``:
        threads, merges may be behind.
 Costs for n tuples: ``insert`` O(log n) amortised; ``probe`` see `crossing`.
 
-Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2024), 3.1 to 3.4. Departures: sorted runs
+Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.1 to 3.4. Departures: sorted runs
 instead of B+-trees in the mutable part; the parts of the list are merged; a batch of probes shares
 its bitmap.
 """
@@ -121,11 +121,13 @@ class SPOJoin:
         with self._lock:
             if self.merging is None or not (wait or self.merging[1].done()):
                 return
-            due, merged = self.merging
+            (due, merged), self.merging = self.merging, None
+            # Not begun: call it off, since all threads may be waiting like this one.
+            if merged.cancel():
+                return
             at = self.parts.index(due[0])
             # A new list: somebody may be going through the old one.
             self.parts = [*self.parts[:at], merged.result(), *self.parts[at + len(due) :]]
-            self.merging = None
 
     def probe(
         self, first: Range, numbers: RowIds, second: Range

@@ -11,9 +11,10 @@ from streamjoin.thresholds import load_thresholds
 
 Samples = dict[Side, KeyColumns]
 
-# Nanoseconds, about. With an index by one part: to write out and check a candidate. By two: to
-# sort, insert and search twice; to write out a match; to mark a row, once a batch; to look at one.
-CANDIDATE, TWICE, MATCH, MARK, LOOK = 2.0, 400.0, 3.0, 1.5, 0.2
+# Nanoseconds, about. With an index by one part: to write out and check a candidate. By two: what
+# a batch costs more, in Python, and a row, to sort, insert and search twice; to write out a match;
+# to mark a row, once a batch; to look at one.
+CANDIDATE, CALLS, TWICE, MATCH, MARK, LOOK = 2.0, 1e5, 400.0, 3.0, 1.5, 0.2
 
 
 def choose(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int = 0) -> None:
@@ -99,7 +100,7 @@ def costs_less(
     second = inside[crossing.crossed].sum() / pairs * rows
     matches = both(inside, crossing).sum() / pairs * rows
     finding = min(MARK * rows / batch, LOOK * second)
-    return bool(TWICE + finding + MATCH * matches < CANDIDATE * alone)
+    return bool(CALLS / batch + TWICE + finding + MATCH * matches < CANDIDATE * alone)
 
 
 def count_candidates(plan: JoinPlan, stored: Side, samples: Samples, layout: Layout) -> int:

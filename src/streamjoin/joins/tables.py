@@ -4,17 +4,21 @@ The same plan, kernels and candidate checks as for streams, in one step and with
 The two sorts, which take most of the time, run side by side.
 """
 
+from typing import Any
+
 import pyarrow as pa
 
 from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.gather import Delivery
+from streamjoin.joins.executor import Deliver
 from streamjoin.joins.prepared import prepare
 from streamjoin.keys.operands import OTHER, Side
 
 
-def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Delivery]:
-    """Join two batches without a window, or within a time window."""
+def join_batches(
+    engine: Engine, batches: dict[Side, pa.RecordBatch], deliver: Deliver | None = None
+) -> list[Any]:
+    """Join two batches without a window, or within a time window; see `Manager.probe`."""
     plan = engine.plan
     sides: list[Side] = ["left", "right"]
     prepared = {side: prepare(plan, side, batches[side]) for side in sides}
@@ -30,4 +34,5 @@ def join_batches(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[De
         choose_order(chain, stored, samples)
     engine.chains[probing].layout = chain.layout
     engine.manager.sort(list(prepared.values()))
-    return list(engine.manager.probe([(prepared[probing], [chain.alone(prepared[stored])])]))
+    asks = [(prepared[probing], [chain.alone(prepared[stored])])]
+    return list(engine.manager.probe(asks, deliver))

@@ -58,7 +58,8 @@ def join(
     order:
         Count windows: the columns that give arrival order within a micro-batch.
     algorithm:
-        ``"auto"``, or the structure in which windows are kept: ``"bi_sort"``, ``"scan"``.
+        ``"auto"``, or the structure in which windows are kept: ``"bi_sort"``, ``"scan"``, for two
+        inequalities or bands ``"spo_join"``, and the others of `StreamJoin`.
     routing:
         How rows go to cores: ``"hash"`` by an equality, ``"range"`` by a band, ``"split"`` stores
         once and probes everywhere; ``"auto"`` chooses.

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from streamjoin.batches import in_one_piece
+from streamjoin.batches import together
 from streamjoin.spark import frames, metrics
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.join_core import JoinCore
@@ -31,7 +31,7 @@ from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import SparkStore
 
-ENOUGH = 1 << 16  # joined rows that are sent on together
+ENOUGH = 1 << 16  # joined rows that are sent on together: each batch costs a millisecond
 FRAME = "frame"
 
 
@@ -69,7 +69,7 @@ class JoinProcessor(StatefulProcessor):
                 strict=True,
             )
         )
-        for batch in together(core.step(arrived)):
+        for batch in together(core.step(arrived), ENOUGH):
             yield self._rows(batch)
         yield self._told(core)
 
@@ -117,20 +117,6 @@ def as_pandas(columns: list[pa.Array]) -> pd.DataFrame:
     names = [*plain_names(len(columns) - 1), COLUMN]
     series = [pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([c]))) for c in columns]
     return pd.DataFrame(dict(zip(names, series, strict=True)), copy=False)
-
-
-def together(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put small batches together: each that is sent costs a millisecond."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= ENOUGH:
-            yield in_one_piece(waiting, waiting[0].schema)
-            waiting, rows = [], 0
-    if waiting:
-        yield in_one_piece(waiting, waiting[0].schema)
 
 
 def unpack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from streamjoin.batches import in_one_piece
+from streamjoin.batches import in_one_piece, together
 from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
@@ -38,7 +38,7 @@ from streamjoin.spark.packing import rounds, split
 from streamjoin.spark.planning import Inputs, backticks
 from streamjoin.spark.schemas import conform, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.streams import together
+from streamjoin.spark.streams import ENOUGH as SENT
 
 SAMPLE, ENOUGH = 20_000, 4_000  # rows of a side: wanted, and enough
 FIRST = 0.02  # of a table: what a sample is drawn from first
@@ -156,7 +156,8 @@ class TableCores:
             for batch in batches
         )
         for _, arrived in groupby(rows, key=lambda row: row[0]):
-            for rows in together(self._join((role, frame) for _, role, frame in arrived)):
+            joined = self._join((role, frame) for _, role, frame in arrived)
+            for rows in together(joined, SENT):
                 yield rows.rename_columns(plain_names(rows.num_columns))
 
     def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
