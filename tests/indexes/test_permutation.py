@@ -16,6 +16,7 @@ from indexes.crossed_tuples import (
     listed,
     orders,
 )
+from streamjoin.indexes.crossing import FIRST, GROWTH
 from streamjoin.indexes.permutation import Permutation
 from streamjoin.indexes.scanning import ZONE
 from streamjoin.kernels import MAX_KEY, MIN_KEY
@@ -150,6 +151,16 @@ def test_a_probe_goes_on_where_its_block_was_full(scans):
         )
         # The matches of a probe come together, and probes in their order.
         assert np.all(np.diff(np.concatenate([part[0] for part in parts])) >= 0)
+
+
+@both_ways
+def test_blocks_grow_where_one_probe_finds_much(scans):
+    size = GROWTH * FIRST * 2
+    order = np.random.default_rng(1).permutation(size)
+    crossing = forced(build(order, np.arange(size)).probe(*asked([EVERY * 2])), scans)
+    blocks = list(crossing.blocks(size))
+    assert [rows.size <= FIRST * GROWTH**i for i, (_, rows) in enumerate(blocks)] == [True] * 3
+    assert np.array_equal(np.sort(np.concatenate([rows for _, rows in blocks])), np.arange(size))
 
 
 @both_ways
