@@ -7,8 +7,9 @@ range in one array, those of its second range in another; where both are set, th
     first keys   4 7 7 1 9             second range   1 1 . . 1
     second keys  2 3 8 6 1             and            . 1 . . 1
 
-If a range holds more than half of the tuples, all bits are set and those outside cleared. A probe
-takes time in proportion to what its ranges hold, which is why this part stays small. The partial
+If a range holds more than half of the tuples, all bits are set and those outside cleared. If one
+holds less, its tuples are looked up in the other's array instead of having one of their own. What
+a probe costs is in proportion to what its ranges hold, so this part stays small. The partial
 results of different probes never meet: a probe has its number in both orders (the paper's 4.3 has
 them meet in a hash table).
 """
@@ -49,6 +50,16 @@ def fill(bits: Words, slots: RowIds, first: Int, last: Int) -> None:
         bits[slot >> SIX] &= ~(ONE << (slot & LOW))
 
 
+@inlined
+def list_set(bits: Words, slots: RowIds, first: Int, last: Int, found: RowIds, count: Int) -> Int:
+    """Write down the slots from ``first`` to ``last`` whose bits are set, without a branch."""
+    for i in range(first, last):
+        slot = np.uint64(slots[i])
+        found[np.uint64(count)] = slots[i]
+        count += np.int64((bits[slot >> SIX] >> (slot & LOW)) & ONE)
+    return count
+
+
 @bare
 def intersect(
     first_slots: RowIds,
@@ -66,7 +77,8 @@ def intersect(
 
     Returns how many there are, and the probe to go on with.
     """
-    size, count, room = first_slots.size, 0, found_rows.size
+    size, room = first_slots.size, found_rows.size
+    count: Int = 0
     for probe in range(begin, sought.lows.size):
         low, high = sought.lows[probe], sought.highs[probe]
         start, stop = sought.starts[probe], sought.stops[probe]
@@ -74,15 +86,25 @@ def intersect(
             continue
         if count + size > room:
             return count, probe
-        fill(bits, first_slots, low, high)
-        fill(others, second_slots, start, stop)
-        for word in range(bits.size):
-            both = bits[word] & others[word]
-            while both != np.uint64(0):
-                found_probes[count] = names[probe]
-                found_rows[count] = rows[(word << 6) + first_one(both)]
-                count += 1
-                both &= both - ONE
+        before = count
+        if high - low <= stop - start and 2 * (high - low) <= size:
+            fill(bits, second_slots, start, stop)
+            count = list_set(bits, first_slots, low, high, found_rows, count)
+        elif 2 * (stop - start) <= size:
+            fill(bits, first_slots, low, high)
+            count = list_set(bits, second_slots, start, stop, found_rows, count)
+        else:
+            fill(bits, first_slots, low, high)
+            fill(others, second_slots, start, stop)
+            for word in range(bits.size):
+                both = bits[word] & others[word]
+                while both != np.uint64(0):
+                    found_rows[count] = (word << 6) + first_one(both)
+                    count += 1
+                    both &= both - ONE
+        for i in range(before, count):
+            found_probes[i] = names[probe]
+            found_rows[i] = rows[found_rows[i]]
     return count, sought.lows.size
 
 

@@ -81,7 +81,8 @@ class Chain:
             return 0
         if isinstance(newest, WholeWindow):
             return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
-        return self.sizes.room(len(newest), newest.newest - newest.oldest, coming)
+        sizes = self.sizes if newest.layout.crossed is None else self.sizes.finer
+        return sizes.room(len(newest), newest.newest - newest.oldest, coming)
 
     def begins_another(self, coming: int) -> bool:
         """Whether so many rows need a new subwindow, at once or when the newest is full."""

@@ -1,6 +1,7 @@
 """How large subwindows are: few and large is best, since each costs every probe a search."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,16 @@ class Sizes:
     large: int = np.iinfo(np.int32).max
     at_once: int = np.iinfo(np.int32).max  # rows of one batch before it is asked again
     rows: int = 0  # of the whole window, or of a core's part, if that is known
+
+    @cached_property
+    def finer(self) -> "Sizes":
+        """Three subwindows where there would be two: an index by two parts holds more bytes a row.
+
+        One is searched in more time than one by one part, but it is the marks that cost most, and
+        these do not depend on the cut.
+        """
+        ticks = None if self.ticks is None else max(2 * self.ticks // 3, 1)
+        return replace(self, most=max(-(-2 * self.most // 3), 1), ticks=ticks)
 
     def room(self, rows: int, span: int, coming: int) -> int:
         """Return how many more rows fit beside so many that span so much, of those that come."""
