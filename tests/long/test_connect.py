@@ -12,7 +12,7 @@ from spark.running import Streams
 from spark.test_streams import SECOND, flat, known, make_batches, same, table
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def less(one, two):
