@@ -6,7 +6,6 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 from oracle import join_by_count, join_by_time
-
 from spark import connect_driver
 from spark.running import Streams
 from spark.test_streams import SECOND, flat, known, make_batches, same, table
