@@ -67,7 +67,9 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
                 number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]
-                axes.plot(xs, ys, style, marker=mark, color=colour, label=label, linewidth=1.6)
+                filled = "full" if number < len(MARKS) else "none"  # they come again hollow
+                looks: Any = {"marker": mark, "color": colour, "fillstyle": filled}
+                axes.plot(xs, ys, style, label=label, linewidth=1.6, **looks)
             axes.set_xscale(figure.scales[0], **({"base": 2} if figure.scales[0] == "log" else {}))
             axes.set_yscale(figure.scales[1])
             if figure.scales[1] == "linear":

@@ -90,7 +90,12 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
     """Figures 7 to 9: both parts, by query and window."""
     for name in (query.name for query in QUERIES):
         query = queries[name]
-        figure = Figure(FIGURES[name], f"{name}: parts of a window, one thread", WINDOW, RATE)
+        figures = {
+            kind: Figure(
+                f"{FIGURES[name]}{kind[0]}", f"{name}: {kind} part, 1 thread", WINDOW, RATE
+            )
+            for kind in ("immutable", "mutable")
+        }
         fixed: dict[int, Measured] = {}
         fresh: dict[int, Measured] = {}
         for window in scale.windows:
@@ -101,9 +106,9 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
                 fresh[window] = mutable_parts(query, half, scale)
             for kind, measured in (("immutable", fixed), ("mutable", fresh)):
                 for rival, series in measured[window].items():
-                    figure.add(f"{kind}: {rival}", window, 1e6 / series.median)
+                    figures[kind].add(rival, window, 1e6 / series.median)
                     report.add(renamed(series, f"{name}, {kind}, window of {window:,}"))
-        report.figures.append(figure)
+        report.figures += figures.values()
         report.detail(f"{name}: data", statistics(query, stored, scale.largest))
         claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
         claim_mutable(report, name, fresh)
