@@ -9,6 +9,7 @@ import pyarrow as pa
 from streamjoin.advisor import advise, check_ranges
 from streamjoin.batches import joined_schema
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.binding import bind
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, make_chains
 from streamjoin.joins.collector import Collector
@@ -17,7 +18,7 @@ from streamjoin.joins.executor import Executor
 from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordered, Ordering
-from streamjoin.joins.plan import SIDES, bind
+from streamjoin.joins.plan import SIDES
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.keys.operands import Operands, Side, quoted
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition

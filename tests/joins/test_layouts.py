@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
+from streamjoin.joins.binding import bind
 from streamjoin.joins.choosing import choose_layout
-from streamjoin.joins.plan import Layout, bind
+from streamjoin.joins.plan import Layout
 from streamjoin.joins.prepared import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64(), "t": pa.int64()})

@@ -1,35 +1,28 @@
-"""The plan: a condition and a window bound to two schemas, and the layouts an index may have.
+"""The plan: what a join knows before it sees a value, and the layouts an index may have.
 
-Everything that can be decided without looking at values is decided here: which parts give keys,
-which are left for the candidates, and which combinations (`Layout`) an index can be sorted by. The
-time window is one more range part, over the time columns; where nothing is more selective, the
-index is sorted by time.
+Which parts give keys, which are left for the candidates, and which combinations (`Layout`) an index
+can be sorted by. The time window is one more range part, over the time columns; where nothing is
+more selective, the index is sorted by time. `binding` makes a plan.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from decimal import Decimal
 from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from streamjoin.errors import ConditionError, SchemaError
-from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
+from streamjoin.expressions.parsing import columns
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
 from streamjoin.keys.hashing import mix_into
 from streamjoin.keys.key_ranges import Range, make_disjoint
-from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
+from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.parts import EqualityPart, RangePart
-from streamjoin.predicates import Band, Bound, Condition, Interval, swap_aliases
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.predicates import swap_aliases
 
 SIDES: tuple[Side, Side] = ("left", "right")
 SAMPLE = 256  # rows of a batch that the choice of a layout looks at
@@ -213,111 +206,3 @@ def hash_equalities(keys: KeyColumns) -> Keys:
     for column in keys.equalities:
         mix_into(hashes, column)
     return hashes
-
-
-def bind(
-    condition: Condition, window: Window | None, time: tuple[str, str] | None, schemas: Schemas
-) -> JoinPlan:
-    """Bind a condition and a window to the two schemas."""
-    equalities = tuple(EqualityPart.bind(part, schemas) for part in condition.equalities)
-    ranges: list[RangePart] = []
-    texts = [part.expression for part in condition.residuals]
-    for part in condition.ranges():
-        bound = RangePart.bind(part, schemas)
-        if bound is None:
-            texts.append(part.sql())
-        else:
-            ranges.append(bound)
-    time_part = None
-    if isinstance(window, TimeWindow):
-        assert time is not None
-        time_part = len(ranges)
-        ranges.append(bind_time(window, time, schemas))
-    filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
-    compared = [part.columns for part in equalities if part.columns is not None]
-    residuals = [
-        tree for part in equalities if part.columns is None and (tree := part.residual) is not None
-    ]
-    for text in texts:
-        tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
-        check_boolean(tree, text, schemas)
-        used = sides(tree)
-        if used <= {"l"}:  # a constant condition too
-            filters["left"].append(tree)
-        elif used == {"r"}:
-            filters["right"].append(tree)
-        else:
-            residuals.append(tree)
-    needed = [pair for tree in residuals for pair in columns(tree)]
-    needed += [pair for names in compared for pair in zip("lr", names, strict=True)]
-    return JoinPlan(
-        schemas,
-        equalities,
-        tuple(ranges),
-        time_part,
-        {side: conjunction(trees) for side, trees in filters.items()},
-        tuple(residuals),
-        tuple(compared),
-        {
-            "left": tuple(sorted({name for side, name in needed if side == "l"})),
-            "right": tuple(sorted({name for side, name in needed if side == "r"})),
-        },
-        {"left": window.left, "right": window.right} if isinstance(window, CountWindow) else None,
-    )
-
-
-def conjunction(trees: list[exp.Expression]) -> exp.Expression | None:
-    """Join conditions by AND, in their order; None if there are none."""
-    joined: Any = exp.and_(*trees, copy=False) if trees else None
-    return joined
-
-
-def check_boolean(tree: exp.Expression, text: str, schemas: Schemas) -> None:
-    """Refuse an expression that cannot be evaluated, or that is no condition."""
-    found = evaluate(
-        tree, left=empty_batch(schemas["left"]), right=empty_batch(schemas["right"])
-    ).type
-    if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
-        raise ConditionError(
-            f"{text} is of type {found}, and a condition must be true or false; compare it with "
-            "something"
-        )
-
-
-def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> RangePart:
-    """Turn the window into a band over the time columns: -after <= l.t - r.t <= before."""
-    kinds = [time_kind(schemas[side], name, side) for side, name in zip(SIDES, time, strict=True)]
-    if kinds[0] != kinds[1]:
-        raise SchemaError(
-            f"the time columns are {kinds[0]} ({time[0]!r}, left) and {kinds[1]} ({time[1]!r}, "
-            "right); make both timestamps or dates, or both integers (milliseconds)"
-        )
-
-    def end(microseconds: int) -> Bound:
-        if kinds[0] == "integer":
-            return Bound(Decimal(microseconds) / 1000)
-        return Bound(timedelta(microseconds=microseconds))
-
-    interval = Interval(end(-window.after_us), end(window.before_us))
-    left, right = quoted("l", time[0]), quoted("r", time[1])
-    part = RangePart.bind(Band(left, right, (interval,)), schemas)
-    assert part is not None
-    return part
-
-
-def time_kind(schema: pa.Schema, name: str, side: str) -> str:
-    """Check that a time column exists and is one."""
-    if name not in schema.names:
-        raise SchemaError(
-            f"the {side} time column {name!r} is not there; the {side} columns are "
-            f"{', '.join(schema.names)}"
-        )
-    kind = schema.field(name).type
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return "timestamp"
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        return "integer"
-    raise SchemaError(
-        f"the {side} time column {name!r} is {kind}; times are timestamps, dates or signed "
-        "integers (milliseconds): cast it first"
-    )

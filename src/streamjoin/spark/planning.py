@@ -21,7 +21,8 @@ from streamjoin.batches import check_unique
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.parsing import parse_expression, qualify, sides
-from streamjoin.joins.plan import SIDES, JoinPlan, bind
+from streamjoin.joins.binding import bind
+from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.predicates import (
     Band,

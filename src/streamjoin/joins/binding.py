@@ -1,0 +1,128 @@
+"""Binding: a condition and a window, and two schemas, make a plan.
+
+What can be wrong with types and columns is found here, before the first row.
+"""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from streamjoin.errors import ConditionError, SchemaError
+from streamjoin.expressions.evaluation import evaluate
+from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
+from streamjoin.joins.plan import SIDES, JoinPlan
+from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
+from streamjoin.keys.parts import EqualityPart, RangePart
+from streamjoin.predicates import Band, Bound, Condition, Interval
+from streamjoin.windows import CountWindow, TimeWindow, Window
+
+
+def bind(
+    condition: Condition, window: Window | None, time: tuple[str, str] | None, schemas: Schemas
+) -> JoinPlan:
+    """Bind a condition and a window to the two schemas."""
+    equalities = tuple(EqualityPart.bind(part, schemas) for part in condition.equalities)
+    ranges: list[RangePart] = []
+    texts = [part.expression for part in condition.residuals]
+    for part in condition.ranges():
+        bound = RangePart.bind(part, schemas)
+        if bound is None:
+            texts.append(part.sql())
+        else:
+            ranges.append(bound)
+    time_part = None
+    if isinstance(window, TimeWindow):
+        assert time is not None
+        time_part = len(ranges)
+        ranges.append(bind_time(window, time, schemas))
+    filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
+    compared = [part.columns for part in equalities if part.columns is not None]
+    residuals = [
+        tree for part in equalities if part.columns is None and (tree := part.residual) is not None
+    ]
+    for text in texts:
+        tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
+        check_boolean(tree, text, schemas)
+        used = sides(tree)
+        if used <= {"l"}:  # a constant condition too
+            filters["left"].append(tree)
+        elif used == {"r"}:
+            filters["right"].append(tree)
+        else:
+            residuals.append(tree)
+    needed = [pair for tree in residuals for pair in columns(tree)]
+    needed += [pair for names in compared for pair in zip("lr", names, strict=True)]
+    return JoinPlan(
+        schemas,
+        equalities,
+        tuple(ranges),
+        time_part,
+        {side: conjunction(trees) for side, trees in filters.items()},
+        tuple(residuals),
+        tuple(compared),
+        {
+            "left": tuple(sorted({name for side, name in needed if side == "l"})),
+            "right": tuple(sorted({name for side, name in needed if side == "r"})),
+        },
+        {"left": window.left, "right": window.right} if isinstance(window, CountWindow) else None,
+    )
+
+
+def conjunction(trees: list[exp.Expression]) -> exp.Expression | None:
+    """Join conditions by AND, in their order; None if there are none."""
+    joined: Any = exp.and_(*trees, copy=False) if trees else None
+    return joined
+
+
+def check_boolean(tree: exp.Expression, text: str, schemas: Schemas) -> None:
+    """Refuse an expression that cannot be evaluated, or that is no condition."""
+    found = evaluate(
+        tree, left=empty_batch(schemas["left"]), right=empty_batch(schemas["right"])
+    ).type
+    if not (pa.types.is_boolean(found) or pa.types.is_null(found)):
+        raise ConditionError(
+            f"{text} is of type {found}, and a condition must be true or false; compare it with "
+            "something"
+        )
+
+
+def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> RangePart:
+    """Turn the window into a band over the time columns: -after <= l.t - r.t <= before."""
+    kinds = [time_kind(schemas[side], name, side) for side, name in zip(SIDES, time, strict=True)]
+    if kinds[0] != kinds[1]:
+        raise SchemaError(
+            f"the time columns are {kinds[0]} ({time[0]!r}, left) and {kinds[1]} ({time[1]!r}, "
+            "right); make both timestamps or dates, or both integers (milliseconds)"
+        )
+
+    def end(microseconds: int) -> Bound:
+        if kinds[0] == "integer":
+            return Bound(Decimal(microseconds) / 1000)
+        return Bound(timedelta(microseconds=microseconds))
+
+    interval = Interval(end(-window.after_us), end(window.before_us))
+    left, right = quoted("l", time[0]), quoted("r", time[1])
+    part = RangePart.bind(Band(left, right, (interval,)), schemas)
+    assert part is not None
+    return part
+
+
+def time_kind(schema: pa.Schema, name: str, side: str) -> str:
+    """Check that a time column exists and is one."""
+    if name not in schema.names:
+        raise SchemaError(
+            f"the {side} time column {name!r} is not there; the {side} columns are "
+            f"{', '.join(schema.names)}"
+        )
+    kind = schema.field(name).type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return "timestamp"
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return "integer"
+    raise SchemaError(
+        f"the {side} time column {name!r} is {kind}; times are timestamps, dates or signed "
+        "integers (milliseconds): cast it first"
+    )
