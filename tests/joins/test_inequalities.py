@@ -535,3 +535,24 @@ def test_one_range_part_is_too_few(on, window, has):
         join()
     for told in ("algorithm='spo_join'", on, f"has {has}, the time window", "'bi_sort'"):
         assert told in str(error.value)
+
+
+def test_more_matches_than_memory_could_hold():
+    low, high = (pa.table({"a": np.arange(n), "b": -np.arange(n)}) for n in (50_000, 50_001))
+    high = pa.table({"a": high["a"].to_numpy() + 50_000, "b": high["b"].to_numpy() - 50_000})
+    found = sj.find_matches(low, high, on="l.a < r.a and l.b > r.b")
+    assert found.count() == 50_000 * 50_001
+    first = [batch.num_rows for batch, _ in zip(found.to_reader(), range(5), strict=False)]
+    assert 0 < min(first) <= max(first) <= 1 << 18
+
+
+def test_matches_are_an_arrow_stream():
+    table = pa.table({"a": [1, 2, 3], "b": [3, 2, 1]})
+    found = sj.find_matches(table, table, on="l.a < r.a and l.b > r.b")
+    read = pa.RecordBatchReader.from_stream(found).read_all()
+    assert read.schema == found.schema
+    assert sorted(zip(read["a"].to_pylist(), read["a_right"].to_pylist(), strict=True)) == [
+        (1, 2),
+        (1, 3),
+        (2, 3),
+    ]

@@ -14,7 +14,7 @@ Samples = dict[Side, KeyColumns]
 # Nanoseconds, about. With an index by one part: to write out and check a candidate. By two: what
 # a batch costs more, in Python, and a row, to sort, insert and search twice; to write out a match;
 # to mark a row, once a batch; to look at one.
-CANDIDATE, CALLS, TWICE, MATCH, MARK, LOOK = 2.0, 1e5, 400.0, 3.0, 1.5, 0.2
+CANDIDATE, CALLS, TWICE, MATCH, MARK, LOOK = 3.0, 1e5, 400.0, 2.0, 1.5, 0.2
 
 
 def choose(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int = 0) -> None:
