@@ -57,7 +57,7 @@ def explain(
     index, filters = split(condition, config)
     reason, ranges = advice.reason, len(ranges_of(condition, config))
     check_ranges(algorithm, ranges, config.on)
-    if algorithm == "auto" and ranges > 1:
+    if algorithm == "auto" and len(condition.ranges()) > 1:
         reason = f"spo_join by two parts at once; by one, {reason}"
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     facts = [
@@ -92,7 +92,7 @@ def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
-        choice = choice_of(ranges, config.algorithm)
+        choice = choice_of(ranges, config.algorithm, config.time is not None)
         index = f"{index}, then {choice}" if index else choice
         if len(ranges) > 2 or config.algorithm not in CROSSED:
             checked.append("the others of these")
@@ -113,7 +113,7 @@ def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
     return [*(name_of(part) for part in condition.ranges()), *window]
 
 
-def choice_of(ranges: list[str], algorithm: str) -> str:
+def choice_of(ranges: list[str], algorithm: str, timed: bool) -> str:
     """Say how many of several parts are indexed, and how they are chosen."""
     if algorithm in CROSSED:
         if len(ranges) == 2:
@@ -121,7 +121,7 @@ def choice_of(ranges: list[str], algorithm: str) -> str:
         names = ", ".join(ranges)
         return f"those two of {names} at once under which the fewest pairs of a sample pass"
     choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
-    if algorithm == "auto":
+    if algorithm == "auto" and len(ranges) - timed > 1:
         choice += ", or two of them at once where each alone lets many pairs pass"
     return choice
 

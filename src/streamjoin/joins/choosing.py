@@ -27,8 +27,11 @@ def choose(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int =
 
 
 def choose_again(chain: Chain, stored: Side, samples: Samples, batch: int, rows: int = 0) -> None:
-    """Choose the structure; the layout stays, unless an index by two parts costs less."""
-    crossing = choose_crossing(chain.plan, stored, samples)
+    """Choose the structure; the layout stays, unless an index by two parts costs less.
+
+    The time window is not one of these: most that is stored is inside it, and needs no check.
+    """
+    crossing = choose_crossing(chain.plan, stored, samples, timed=False)
     held = max(rows, chain.sizes.rows, len(chain), batch)
     if crossing is not None and costs_less(
         chain.plan, stored, samples, chain.layout, crossing, batch, held
@@ -54,15 +57,19 @@ def choose_layout(plan: JoinPlan, stored: Side, samples: Samples) -> Layout:
     return min(layouts, key=lambda layout: count_candidates(plan, stored, samples, layout))
 
 
-def choose_crossing(plan: JoinPlan, stored: Side, samples: Samples) -> Layout | None:
+def choose_crossing(
+    plan: JoinPlan, stored: Side, samples: Samples, timed: bool = True
+) -> Layout | None:
     """Return the layout by two parts under which a sample of probes finds the fewest candidates.
 
-    The part that holds fewer by itself is the second, whose rows are marked or looked at.
+    The part that holds fewer by itself is the second, whose rows are marked or looked at. The time
+    window counts only if ``timed``.
     """
-    crossings = plan.crossings()
+    crossings = [each for each in plan.crossings() if timed or plan.time_part not in each.parts]
     if not crossings:
         return None
-    inside = {part: find_inside(plan, stored, samples, part) for part in range(len(plan.ranges))}
+    parts = set().union(*(each.parts for each in crossings))
+    inside = {part: find_inside(plan, stored, samples, part) for part in parts}
     best = min(crossings, key=lambda each: both(inside, each).sum())
     second, first = sorted(sorted(best.parts), key=lambda part: inside[part].sum())
     return Layout(best.equalities, first, second)
