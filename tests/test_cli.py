@@ -277,3 +277,20 @@ def test_join_does_not_count_and_write(tmp_path, files):
     message = refused(run("join", *files, "--on", CONDITION, "--out", out, "--count"))
     assert "either counted or written" in message
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "condition"),
+    [
+        (pa.table({"k": [1], "v": [[1, 2]]}), "l.k = r.k"),  # lists are nothing for CSV
+        (pa.table({"k": [1], "v": ["x"]}), "l.k = r.k and cast(l.v as int) < r.k + l.k"),
+    ],
+    ids=["type", "value"],
+)
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, table, condition):
+    path, out = tmp_path / "in.parquet", tmp_path / "out.csv"
+    parquet.write_table(table, path)
+    out.write_text("what was there before")
+    refused(run("join", path, path, "--on", condition, "--out", out))
+    assert out.read_text() == "what was there before"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out.csv"]

@@ -54,14 +54,21 @@ def read_table(path: Path) -> pa.Table:
 def write_batches(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path
 ) -> Iterator[int]:
-    """Write a file in the format that its ending names, batch by batch; yield the rows of each."""
+    """Write a file in the format that its ending names, batch by batch; yield the rows of each.
+
+    It has its name only when it is whole: if anything goes wrong, what was there before stays.
+    """
     writers = {"parquet": parquet.ParquetWriter, "csv": csv.CSVWriter, "arrow": pa.ipc.new_file}
+    unfinished = path.with_name(f"{path.name}.unfinished")
     try:
-        with writers[format_of(path)](path, schema) as writer:
+        with writers[format_of(path)](unfinished, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
                 yield batch.num_rows
+        unfinished.replace(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise StreamJoinError(
             f"{path} cannot be written as {format_of(path)}: {error}. Try .parquet instead."
         ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)

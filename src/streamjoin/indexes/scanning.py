@@ -45,9 +45,10 @@ def find_zones(places: RowIds) -> Zones:
 @inlined
 def count_inside(places: RowIds, first: Int, last: Int, low: Int, high: Int) -> Int:
     """Count the places of a zone from ``low`` to before ``high``; SIMD."""
+    zone = places[first:last]  # with ``first`` in the index there would be no SIMD
     least, greatest, count = np.int32(low), np.int32(high - 1), np.int32(0)
-    for i in range(first, last):
-        count += np.int32(places[i] >= least) & np.int32(places[i] <= greatest)
+    for i in range(zone.size):
+        count += np.int32(zone[i] >= least) & np.int32(zone[i] <= greatest)
     return np.int64(count)
 
 
