@@ -8,6 +8,7 @@ import pyarrow as pa
 from streamjoin import snapshots
 from streamjoin.batches import as_batch, owned
 from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.durations import Duration
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.joins.engine import Engine, Step
 from streamjoin.joins.executor import Streaming
@@ -21,7 +22,7 @@ from streamjoin.pipeline import Pipeline, sides_of, threads_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
 from streamjoin.stats import JoinStats
-from streamjoin.windows import Duration, TimeWindow, Window
+from streamjoin.windows import TimeWindow, Window
 
 
 class StreamJoin:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from streamjoin.advisor import advise, check_ranges
 from streamjoin.batches import joined_schema
+from streamjoin.durations import Duration, parse_duration
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.binding import bind
 from streamjoin.joins.candidates import Found
@@ -23,7 +24,7 @@ from streamjoin.joins.self_join import SelfJoin
 from streamjoin.keys.operands import Operands, Side, quoted
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
 from streamjoin.split.executor import SplitExecutor
-from streamjoin.windows import CountWindow, Duration, TimeWindow, Window, parse_duration
+from streamjoin.windows import CountWindow, TimeWindow, Window
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 

@@ -2,6 +2,7 @@
 
 from streamjoin.advisor import CROSSED, advise, check_ranges
 from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.durations import Duration
 from streamjoin.joins.ordering import Ordered
 from streamjoin.predicates import (
     Band,
@@ -13,7 +14,7 @@ from streamjoin.predicates import (
     describe,
     parse_condition,
 )
-from streamjoin.windows import CountWindow, Duration, TimeWindow, Window
+from streamjoin.windows import CountWindow, TimeWindow, Window
 
 ORDERS: dict[Ordered, str] = {
     "none": "",

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NewType
 
 from streamjoin.config import JoinConfig
+from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.ordering import Ordered
-from streamjoin.windows import TimeWindow, Window, parse_duration
+from streamjoin.windows import TimeWindow, Window
 
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration

@@ -29,11 +29,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 import streamjoin.spark as sjs
+from streamjoin.durations import format_duration, parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.reading import load_job as load_job
 from streamjoin.patience import patience
-from streamjoin.windows import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 NEED_SCHEMA = ("parquet", "csv", "json", "orc", "xml", "avro")  # Spark does not look, for streams
