@@ -36,6 +36,7 @@ def test_the_public_names_are_there():
     run_python(
         "import streamjoin as sj\n"
         "names = 'StreamJoin TimeWindow CountWindow join_tables explain StreamJoinError'.split()\n"
+        "names += ['TumblingWindow', 'SessionWindow']\n"
         "missing = [name for name in names if not hasattr(sj, name) or name not in dir(sj)]\n"
         "assert not missing, f'missing: {missing}'\n"
         "assert not hasattr(sj, 'no_such_name')"

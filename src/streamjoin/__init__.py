@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from streamjoin.tables import find_matches as find_matches
     from streamjoin.tables import join_tables as join_tables
     from streamjoin.windows import CountWindow as CountWindow
+    from streamjoin.windows import SessionWindow as SessionWindow
     from streamjoin.windows import TimeWindow as TimeWindow
+    from streamjoin.windows import TumblingWindow as TumblingWindow
 
 _HOMES = {
     "api": ("StreamJoin",),
@@ -70,7 +72,7 @@ _HOMES = {
     "results": ("Punctuated", "Results"),
     "stats": ("JoinStats",),
     "tables": ("find_matches", "join_tables"),
-    "windows": ("CountWindow", "TimeWindow"),
+    "windows": ("CountWindow", "SessionWindow", "TimeWindow", "TumblingWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -38,7 +38,9 @@ WindowOption = Annotated[
         metavar="WINDOW",
         help="How far apart a pair may be: [green]10 minutes[/green] in time, "
         "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
-        "or [green]count 1000, 2000[/green] for left and right.",
+        "or [green]count 1000, 2000[/green] for left and right. Or what a pair shares: "
+        "[green]tumbling 1 hour[/green], [green]tumbling 1 hour offset 15 minutes[/green], "
+        "[green]session 10 minutes[/green].",
     ),
 ]
 TimeOption = Annotated[
@@ -48,7 +50,7 @@ TimeOption = Annotated[
         "-t",
         metavar="COLUMN",
         help="The event time: one column name for both sides, or two, as in "
-        "[green]l_ts,r_ts[/green]. A time window needs it.",
+        "[green]l_ts,r_ts[/green]. Every window but [green]count[/green] needs it.",
     ),
 ]
 AlgorithmOption = Annotated[

@@ -13,14 +13,47 @@ Seen from a right row the two ends change places: that is `TimeWindow.flip`, so 
 serves both. The result depends neither on arrival nor on how the input is cut into batches.
 
 A `CountWindow` looks at arrival only: an arriving row meets the last ``left`` (or ``right``) rows
-of the other stream that arrived before it.
+of the other stream that arrived before it::
+
+    CountWindow(left=2, right=3)
+
+    arrival    l1  l2  r1  l3  r2
+                    x       x   ^        r2 meets the last two left rows
+
+A `TumblingWindow` cuts time into stretches of one length, the same for all rows, and pairs the rows
+inside a stretch, its beginning included and its end not. The stretches are counted from 1970-01-01
+00:00 UTC plus the offset, before 1970 too, whatever the time zone: a day is 24 hours from midnight
+UTC. Spark's ``window`` function and Flink count alike::
+
+    TumblingWindow("10 minutes", offset="5 minutes")
+
+          09:55              10:05              10:15
+    left    |  l1              l2        l3       |
+    right   |        r1        |    r2            r3         (l1, r1), (l2, r2), (l3, r2)
+
+A `SessionWindow` follows the rows: a session lasts while no pause between neighbours, of whichever
+stream, is longer than the gap, and ends where one is. Rows of both streams with equal values in the
+equalities of the condition make sessions of their own; without an equality, all rows together do::
+
+    SessionWindow("10 minutes")
+
+    left    10:00           10:10                       10:31
+    right           10:04             10:20                     10:35
+            |------------- one -----------|  11 minutes  |-- two --|
+
+A pause of exactly the gap does not end a session: Spark's ``session_window`` and Flink join windows
+that touch. A gap is a fixed time; Spark's gap of ``1 day`` follows the clocks of its time zone and
+has 23 hours when they go forward, where ``24 hours`` is ours.
+
+These two look at event times only and treat left and right alike: flipping changes nothing.
 
 Invariants:
 
 1. ``0 <= before_us``, ``0 <= after_us``, at least one of them positive, both below 2**63.
 2. ``1 <= left``, ``1 <= right``, both below 2**63.
-3. ``window.flip().flip() == window``.
-4. ``repr(window)`` builds an equal window.
+3. ``0 <= offset_us < length_us < 2**63``, and ``1 <= gap_us < 2**63``.
+4. ``window.flip().flip() == window``.
+5. ``repr(window)`` builds an equal window.
 """
 
 import re
@@ -37,7 +70,16 @@ _ONE_WAY = (
     "To look only one way, give one end: "
     'TimeWindow(before="10 minutes") or TimeWindow(after="10 minutes").'
 )
+_REPEATING = (
+    "Windows repeat, so add their length to the offset: for windows of a day that begin at 22:00 "
+    'UTC, TumblingWindow("1 day", offset="22 hours").'
+)
+_EQUAL_TIMES = "To pair equal times only, put the equality into the condition, e.g. l.ts = r.ts"
 _BEFORE_AFTER = re.compile(r"before\s+(?P<before>.+?)\s*,?\s+after\s+(?P<after>.+)", re.IGNORECASE)
+_TUMBLING = re.compile(
+    r"tumbling\s+(?P<length>.+?)(?:\s*,?\s+offset\s+(?P<offset>.+))?", re.IGNORECASE
+)
+_SESSION = re.compile(r"session\s+(?P<gap>.+)", re.IGNORECASE)
 _COUNT = re.compile(r"count\s+(?P<left>\S+?)(?:\s*,\s*|\s+|$)(?P<right>\S+)?", re.IGNORECASE)
 
 
@@ -78,8 +120,8 @@ class TimeWindow:
         if before_us == after_us == 0:
             raise WindowError(
                 f"a TimeWindow of {duration if duration is not None else 0!r} has no length, and "
-                'it must be positive, e.g. TimeWindow("1 ms"). To pair equal times only, put the '
-                "equality into the condition, e.g. l.ts = r.ts, and keep a positive window."
+                f'it must be positive, e.g. TimeWindow("1 ms"). {_EQUAL_TIMES}, and keep a '
+                "positive window."
             )
         object.__setattr__(self, "before_us", before_us)
         object.__setattr__(self, "after_us", after_us)
@@ -99,8 +141,7 @@ class TimeWindow:
         return TimeWindow(before=self.after, after=self.before)
 
     def __str__(self) -> str:
-        before, after = format_duration(self.before_us), format_duration(self.after_us)
-        return f"TimeWindow(before={before}, after={after})"
+        return _without_quotes(self)
 
     def __repr__(self) -> str:
         before, after = format_duration(self.before_us), format_duration(self.after_us)
@@ -150,7 +191,91 @@ class CountWindow:
         return f"CountWindow(left={self.left}, right={self.right})"
 
 
-Window: TypeAlias = TimeWindow | CountWindow
+@dataclass(frozen=True, init=False, repr=False)
+class TumblingWindow:
+    """Pairs inside one stretch ``[offset + k * length, offset + (k + 1) * length)`` of time.
+
+    >>> TumblingWindow("1 minute")
+    TumblingWindow(length='1 minute')
+    >>> print(TumblingWindow("1 hour", offset="15 minutes"))
+    TumblingWindow(length=1 hour, offset=15 minutes)
+    """
+
+    length_us: int
+    offset_us: int
+
+    def __init__(self, length: Duration, offset: Duration = 0) -> None:
+        length_us = parse_duration(length)
+        if length_us == 0:
+            raise WindowError(
+                f"a TumblingWindow of {length!r} has no length, and it must be positive, "
+                f'e.g. TumblingWindow("1 ms"). {_EQUAL_TIMES}, and keep a positive length.'
+            )
+        offset_us = parse_duration(offset, instead=_REPEATING) % length_us
+        object.__setattr__(self, "length_us", length_us)
+        object.__setattr__(self, "offset_us", offset_us)
+
+    @property
+    def length(self) -> timedelta:
+        """How long each window is."""
+        return timedelta(microseconds=self.length_us)
+
+    @property
+    def offset(self) -> timedelta:
+        """How long after 1970-01-01 00:00 UTC a window begins; less than the length."""
+        return timedelta(microseconds=self.offset_us)
+
+    def flip(self) -> "TumblingWindow":
+        """The same pairs, with left and right exchanged."""
+        return self
+
+    def __str__(self) -> str:
+        return _without_quotes(self)
+
+    def __repr__(self) -> str:
+        offset = f", offset={format_duration(self.offset_us)!r}" if self.offset_us else ""
+        return f"TumblingWindow(length={format_duration(self.length_us)!r}{offset})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SessionWindow:
+    """Pairs inside one session: rows of equal keys, of both streams, no pause longer than the gap.
+
+    >>> SessionWindow("10 minutes")
+    SessionWindow(gap='10 minutes')
+    >>> print(SessionWindow(1500))
+    SessionWindow(gap=1 second 500 milliseconds)
+    """
+
+    gap_us: int
+
+    def __init__(self, gap: Duration) -> None:
+        gap_us = parse_duration(gap)
+        if gap_us == 0:
+            raise WindowError(
+                f"a SessionWindow with a gap of {gap!r} would be cut at every pause, and the gap "
+                f'must be positive, e.g. SessionWindow("1 ms"). {_EQUAL_TIMES}, and keep a '
+                "positive gap."
+            )
+        object.__setattr__(self, "gap_us", gap_us)
+
+    @property
+    def gap(self) -> timedelta:
+        """The longest pause inside a session."""
+        return timedelta(microseconds=self.gap_us)
+
+    def flip(self) -> "SessionWindow":
+        """The same pairs, with left and right exchanged."""
+        return self
+
+    def __str__(self) -> str:
+        return _without_quotes(self)
+
+    def __repr__(self) -> str:
+        return f"SessionWindow(gap={format_duration(self.gap_us)!r})"
+
+
+Window: TypeAlias = TimeWindow | CountWindow | TumblingWindow | SessionWindow
 
 
 def parse_window(text: str) -> Window:
@@ -162,6 +287,10 @@ def parse_window(text: str) -> Window:
     TimeWindow(before='1 hour', after='5 minutes')
     >>> parse_window("count 1000"), parse_window("count 1000, 2000")
     (CountWindow(left=1000, right=1000), CountWindow(left=1000, right=2000))
+    >>> parse_window("tumbling 1 hour"), parse_window("tumbling 1 hour offset 15 minutes")
+    (TumblingWindow(length='1 hour'), TumblingWindow(length='1 hour', offset='15 minutes'))
+    >>> parse_window("session 10 minutes")
+    SessionWindow(gap='10 minutes')
     """
     text = text.strip()
     if match := _COUNT.fullmatch(text):
@@ -174,7 +303,15 @@ def parse_window(text: str) -> Window:
         return CountWindow(left=int(left), right=int(right))
     if match := _BEFORE_AFTER.fullmatch(text):
         return TimeWindow(before=match["before"], after=match["after"])
+    if match := _TUMBLING.fullmatch(text):
+        return TumblingWindow(match["length"], match["offset"] or 0)
+    if match := _SESSION.fullmatch(text):
+        return SessionWindow(match["gap"])
     return TimeWindow(text)
+
+
+def _without_quotes(window: Window) -> str:
+    return repr(window).replace("'", "")
 
 
 def _count(value: SupportsIndex) -> int:

@@ -18,7 +18,7 @@ from streamjoin.config import JoinConfig
 from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.ordering import Ordered
-from streamjoin.windows import TimeWindow, Window
+from streamjoin.windows import CountWindow, Window
 
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration
@@ -153,7 +153,7 @@ def check_stream(job: Job) -> None:
             'Add e.g. window = "10 minutes".'
         )
     for name, side in (("left", job.left), ("right", job.right)):
-        if isinstance(job.join.window, TimeWindow) and side.watermark is None:
+        if not isinstance(job.join.window, CountWindow) and side.watermark is None:
             raise StreamJoinError(
                 f"{name}.watermark is missing: it says how late rows may be, and so when old ones "
                 'can be forgotten. Add e.g. watermark = "10 seconds" to ' + f"[{name}]."
