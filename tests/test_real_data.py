@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from streamjoin.config import JoinConfig
-from streamjoin.joins.gather import count
-from streamjoin.joins.tables import join_batches
+from streamjoin import find_matches
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -34,11 +32,11 @@ def read(name: str, columns: list[str]) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
+@pytest.mark.parametrize("algorithm", ["bi_sort", "npj", "prj", "mway", "mpass"])
 @pytest.mark.parametrize(("left", "right", "columns", "key", "matches"), CASES)
-def test_match_counts(left: str, right: str, columns: list[str], key: str, matches: int) -> None:
+def test_match_counts(
+    left: str, right: str, columns: list[str], key: str, matches: int, algorithm: str
+) -> None:
     batches = {"left": read(left, columns), "right": read(right, columns)}
-    config = JoinConfig.check(f"l.{key} = r.{key}", None, threads=2)
-    engine = config.make_engine(
-        {side: batch.schema for side, batch in batches.items()}, deliver=count
-    )
-    assert sum(delivery.matches for delivery in join_batches(engine, batches)) == matches
+    found = find_matches(*batches.values(), on=f"l.{key} = r.{key}", algorithm=algorithm, threads=2)
+    assert found.count() == matches

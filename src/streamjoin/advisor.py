@@ -19,6 +19,28 @@ ALGORITHMS = {  # what each is, beside "auto"
 }
 
 CROSSED = ("spo_join",)  # those that sort by two parts at once
+LAZY = {  # join a closed window, or tables, by equality
+    "npj": "one hash table for all threads, no partitioning",
+    "prj": "radix partitions that fit into the cache, a hash table each",
+    "mway": "sorted runs, merged all at once",
+    "mpass": "sorted runs, merged two by two",
+}
+EAGER = {  # join a window by equality as its rows come
+    "shj_jm": "symmetric hash join over a join matrix",
+    "shj_jb": "symmetric hash join over a join biclique",
+    "pmj_jm": "progressive merge join over a join matrix",
+    "pmj_jb": "progressive merge join over a join biclique",
+}
+KNOBS = {  # what `tuning` may set
+    "prj": ("bits",),
+    "mway": ("run_rows",),
+    "mpass": ("run_rows",),
+    "shj_jb": ("group",),
+    "pmj_jm": ("delta",),
+    "pmj_jb": ("delta", "group"),
+}
+EMITS = ("close", "eager", "auto")
+GOALS = ("throughput", "latency", "progressiveness")
 
 
 @dataclass(frozen=True)
@@ -32,7 +54,7 @@ class Advice:
     def what(self) -> str:
         """What the algorithm is."""
         if self.algorithm != "auto":
-            return ALGORITHMS[self.algorithm]
+            return (ALGORITHMS | LAZY | EAGER)[self.algorithm]
         measured = load_thresholds().measured
         if measured:
             return f"for each subwindow anew; measured on this machine, {measured}"
@@ -44,10 +66,11 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
 
     Windows that are ``counted`` may be kept whole.
     """
-    if algorithm not in ("auto", *ALGORITHMS):
+    names = (*ALGORITHMS, *LAZY, *EAGER)
+    if algorithm not in ("auto", *names):
         raise StreamJoinError(
             f"algorithm {algorithm!r} does not exist; choose 'auto' or one of "
-            f"{', '.join(map(repr, ALGORITHMS))}"
+            f"{', '.join(map(repr, names))}"
         )
     if algorithm == "scan":
         return Advice("scan", "asked for; it compares every pair of rows in the window")

@@ -1,6 +1,6 @@
 """What users call to join streams: `StreamJoin`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -10,8 +10,8 @@ from streamjoin.batches import as_batch, owned
 from streamjoin.config import ColumnPair, JoinConfig
 from streamjoin.durations import Duration
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
-from streamjoin.joins.engine import Engine, Step
-from streamjoin.joins.executor import Streaming
+from streamjoin.joins.engine import Engine, Step, leave
+from streamjoin.joins.executor import Deliver, Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.times import ticks, time_type, to_key
@@ -22,7 +22,7 @@ from streamjoin.pipeline import Pipeline, sides_of, threads_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
 from streamjoin.stats import JoinStats
-from streamjoin.windows import TimeWindow, Window
+from streamjoin.windows import CountWindow, Window
 
 
 class StreamJoin:
@@ -33,15 +33,19 @@ class StreamJoin:
     on:
         The condition as SQL text over the aliases ``l`` and ``r``, or a `Condition`.
     window:
-        `TimeWindow` (pairs whose event times are close) or `CountWindow` (each row meets the last
-        n rows of the other stream).
+        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last
+        n rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
+        `SessionWindow` (pairs without a long pause between them).
     time:
-        The event-time columns ``(left, right)`` of a `TimeWindow`; one name means both.
+        The event-time columns ``(left, right)`` of any window but a `CountWindow`; one name means
+        both.
     algorithm:
         ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
         ``"wib_tree"``, ``"scan"``; for two inequalities or bands at once, ``"spo_join"``; or, for
         rows that come a few at a time, ``"pim_tree"``, ``"im_tree"``, ``"ib_chain"``,
-        ``"b_chain"``, ``"b_tree"``.
+        ``"b_chain"``, ``"b_tree"``. For equalities inside tumbling and session windows: ``"npj"``,
+        ``"prj"``, ``"mway"``, ``"mpass"``, when they close, or ``"shj_jm"``, ``"shj_jb"``,
+        ``"pmj_jm"``, ``"pmj_jb"``, as rows come.
     delay:
         Let the watermark follow the data: after each push it stands this far behind the newest
         time of the slower stream. Without it, call `advance`.
@@ -60,6 +64,16 @@ class StreamJoin:
         The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, counted
         through both streams; ``"inner"``, in addition those of one row oldest first; or a number
         p, where only groups of p rows of the other stream are in order.
+    emit:
+        Tumbling and session windows: ``"close"`` returns their matches when the watermark has
+        passed their end, ``"eager"`` as rows come, ``"auto"`` as suits `optimize` best. The pairs
+        are the same.
+    optimize:
+        What ``"auto"`` looks at: ``"throughput"``, ``"latency"`` or ``"progressiveness"``.
+    tuning:
+        Knobs of an algorithm: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
+        ``"mpass"``, ``"delta"`` of ``"pmj_jm"`` and ``"pmj_jb"``, ``"group"`` of ``"shj_jb"`` and
+        ``"pmj_jb"``.
 
     Examples
     --------
@@ -83,11 +97,15 @@ class StreamJoin:
         batch_time: Duration | None = None,
         cores: int | None = None,
         ordered: Ordered = "none",
+        emit: str | None = None,
+        optimize: str = "throughput",
+        tuning: Mapping[str, int] | None = None,
     ) -> None:
         if window is None:
             raise WindowError(
-                "a stream join needs a window: TimeWindow('10 minutes') or CountWindow(1000); "
-                "for two finite tables use join_tables"
+                "a stream join needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
+                "minute'), SessionWindow('10 minutes') or CountWindow(1000); for two finite tables "
+                "use join_tables"
             )
         self._config = JoinConfig.check(
             on,
@@ -101,6 +119,9 @@ class StreamJoin:
             batch_time,
             cores,
             ordered,
+            emit,
+            optimize,
+            tuning,
         )
         self._results: Results | None = None  # of the last `find`
         self._is_streaming = False
@@ -127,7 +148,7 @@ class StreamJoin:
             delivered = self._push_first(batches, is_self)
         else:
             delivered = self._push(self._engine, batches)
-            self._follow(self._engine)
+            delivered += self._follow(self._engine)
         self._report(lambda: self._table(delivered))
         return delivered
 
@@ -231,7 +252,7 @@ class StreamJoin:
             results = Results([], joined.schema, joined.to_batches())
         else:
             found = self._engine.find(batches)
-            self._follow(self._engine)
+            found += self._follow(self._engine, leave)
             self._results = results = Results(
                 found, self._engine.schema, threads=self._config.threads
             )
@@ -311,30 +332,61 @@ class StreamJoin:
     def _replay(self, engine: Engine, step: Step) -> list[Delivery]:
         delivered = self._push(engine, step.batches)
         if step.watermark is not None:
-            engine.advance(to_key(step.watermark, time_type(engine.plan)))
-        self._follow(engine)
-        return delivered
+            delivered += engine.advance(to_key(step.watermark, time_type(engine.plan)))
+        return delivered + self._follow(engine)
 
-    def _follow(self, engine: Engine) -> None:
-        if self._config.delay_us is not None:
-            engine.follow(ticks(self._config.delay_us, engine.plan))
+    def _follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
+        if self._config.delay_us is None:
+            return []
+        return engine.follow(ticks(self._config.delay_us, engine.plan), deliver)
 
-    def advance(self, watermark: Any) -> None:
+    def advance(self, watermark: Any) -> pa.Table:
         """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
 
-        Rows before it that come all the same are late: they match nothing and are counted. Takes
-        a datetime, date or integer (milliseconds), as the time columns are; it never moves back.
+        Returns the matches of the tumbling or session windows that close thereby; a sliding window
+        has given its matches already. Rows before the watermark that come all the same are late:
+        they match nothing and are counted. Takes a datetime, date or integer (milliseconds), as
+        the time columns are; it never moves back.
+
+        >>> from streamjoin import TumblingWindow
+        >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")
+        >>> rows = pa.table({"id": [1, 1], "t": [59_000, 60_000]})
+        >>> join.push(left=rows, right=rows.slice(0, 1)).num_rows, join.advance(60_000).num_rows
+        (0, 1)
         """
-        self._refuse_beside_stream()
-        if not isinstance(self._config.window, TimeWindow):
+        if isinstance(self._config.window, CountWindow):
+            self._refuse_beside_stream()
             raise WindowError(
                 f"a watermark has no meaning for {self._config.window}; rows leave a count window "
                 "when newer ones come"
             )
         if self._engine is None:
+            self._refuse_beside_stream()
             self._opening.hold_watermark(watermark, self._config.time)
-            return
-        self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
+            return self._table([])
+        if not self._engine.plan.closes:  # results of `find` stay good
+            self._refuse_beside_stream()
+            self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
+            return self._table([])
+        self._begin()
+        return self._table(self._engine.advance(to_key(watermark, time_type(self._engine.plan))))
+
+    def finish(self) -> pa.Table:
+        """Tell that no more rows will come: joins what waits, closes all windows.
+
+        Returns the last matches. Rows that are pushed all the same are late.
+
+        >>> from streamjoin import SessionWindow
+        >>> join = StreamJoin(on="l.id = r.id", window=SessionWindow("1 minute"), time="t")
+        >>> rows = pa.table({"id": [1, 1], "t": [0, 60_000]})
+        >>> _ = join.push(left=rows, right=rows)
+        >>> join.finish().num_rows
+        4
+        """
+        self._begin()
+        if self._engine is None:
+            return self._table([])
+        return self._table([*self._engine.flush(), *self._engine.finish()])
 
     @property
     def threads(self) -> int:

@@ -1,30 +1,37 @@
 """The configuration of a join, checked once, where the user gives it."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from streamjoin.advisor import advise, check_ranges
+from streamjoin.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY, advise, check_ranges
 from streamjoin.batches import joined_schema
 from streamjoin.durations import Duration, parse_duration
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.intrawindow.protocol import Lazy
+from streamjoin.intrawindow.registry import make_lazy
 from streamjoin.joins.binding import bind
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, make_chains
+from streamjoin.joins.closed import ClosedRows
 from streamjoin.joins.collector import Collector
+from streamjoin.joins.eager_window import EagerWindow, Recipe
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.executor import Executor
+from streamjoin.joins.executor import Batches, Deliver, Executor
 from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordered, Ordering
-from streamjoin.joins.plan import SIDES
+from streamjoin.joins.plan import SIDES, JoinPlan
+from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.self_join import SelfJoin
+from streamjoin.joins.sessions import SessionJoin
+from streamjoin.joins.tumbling import TumblingJoin
 from streamjoin.keys.operands import Operands, Side, quoted
 from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, parse_condition
 from streamjoin.split.executor import SplitExecutor
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 
@@ -44,6 +51,9 @@ class JoinConfig:
     batch_us: int | None = None
     cores: int = 1
     ordered: Ordered = "none"
+    emit: str = "close"
+    optimize: str = "throughput"
+    tuning: tuple[tuple[str, int], ...] = ()
 
     @classmethod
     def check(
@@ -59,33 +69,38 @@ class JoinConfig:
         batch_time: Duration | None = None,
         cores: int | None = None,
         ordered: Ordered = "none",
+        emit: str | None = None,
+        optimize: str = "throughput",
+        tuning: Mapping[str, int] | None = None,
     ) -> "JoinConfig":
         """Check what does not need the schemas."""
         condition = parse_condition(on)
-        if window is not None and not isinstance(window, TimeWindow | CountWindow):
+        if window is not None and not isinstance(window, Window):
             raise WindowError(
                 f"window={window!r} is not a window; pass TimeWindow('10 minutes'), "
-                "CountWindow(1000), or None for tables"
+                "TumblingWindow('1 minute'), SessionWindow('10 minutes'), CountWindow(1000), or "
+                "None for tables"
             )
         times, orders = pair("time", time), pair("order", order)
-        if isinstance(window, TimeWindow) and times is None:
+        timed = window is not None and not isinstance(window, CountWindow)
+        if timed and times is None:
             raise WindowError(
                 f"{window} needs the event-time columns of both sides; pass them as "
                 "time=('left_column', 'right_column')"
             )
-        if times is not None and not isinstance(window, TimeWindow):
+        if times is not None and not timed:
             raise WindowError(
-                f"time={time!r} has no use with window={window!r}; pass a TimeWindow, or leave "
-                "time out"
+                f"time={time!r} has no use with window={window!r}; pass a TimeWindow, a "
+                "TumblingWindow or a SessionWindow, or leave time out"
             )
         if orders is not None and not isinstance(window, CountWindow):
             raise WindowError(
                 f"order={order!r} gives the arrival order of a CountWindow; with window={window!r} "
                 "leave it out"
             )
-        if delay is not None and not isinstance(window, TimeWindow):
+        if delay is not None and not timed:
             raise WindowError(
-                f"delay={delay!r} moves the watermark of a TimeWindow; with window={window!r} "
+                f"delay={delay!r} moves the watermark of a window of time; with window={window!r} "
                 "leave it out"
             )
         if batch_rows is not None and (not isinstance(batch_rows, int) or batch_rows < 1):
@@ -102,6 +117,13 @@ class JoinConfig:
             not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
         )
         advise(algorithm, has_key, condition.sql())
+        closes = isinstance(window, TumblingWindow | SessionWindow)
+        if closes and (cores or Ordering.parse(ordered)):
+            raise WindowError(
+                f"cores and ordered are for sliding windows; {window} closes as a whole: leave "
+                "them out, and give it threads"
+            )
+        emit = check_emit(algorithm, window, emit, optimize)
         return cls(
             on if isinstance(on, str) else on.sql(),
             window,
@@ -114,6 +136,9 @@ class JoinConfig:
             None if batch_time is None else parse_duration(batch_time),
             cores or 1,
             ordered,
+            emit,
+            optimize,
+            check_tuning(algorithm, tuning or {}),
         )
 
     def with_threads(self, threads: int | None) -> "JoinConfig":
@@ -167,8 +192,11 @@ class JoinConfig:
 
         join: Executor
         chooses = algorithm == "auto"
+        closing = self._make_closing(plan, given, threads)
         symmetric = self._symmetry(condition) if is_self and plan.same_keys else None
-        if self.is_split:
+        if closing is not None:
+            join = closing
+        elif self.is_split:
             managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(self.cores)]
             join = SplitExecutor(managers, ordering, schema)
         elif symmetric is not None:
@@ -179,12 +207,103 @@ class JoinConfig:
         wait = None if self.batch_us is None else self.batch_us / 1e6
         return Engine(plan, join, schema, order, numbers, Collector(self.batch_rows, wait))
 
+    def _make_closing(
+        self, plan: JoinPlan, deliver: Deliver, threads: int
+    ) -> TumblingJoin | SessionJoin | None:
+        """Return what joins windows that close, if these do and no index does it as rows come."""
+        if not plan.closes:
+            return None
+        if isinstance(self.window, SessionWindow):
+            return SessionJoin(plan, self.closed_rows(plan, deliver), deliver, self.emit == "eager")
+        if self.emit == "close":
+            return TumblingJoin(plan, self.closed_rows(plan, deliver), None, deliver)
+        if self.algorithm not in EAGER and (self.algorithm != "auto" or plan.open_ranges):
+            return None
+        closed = self.closed_rows(plan, deliver)
+
+        def open_window(sides: Batches) -> EagerWindow | None:
+            name = self.algorithm if self.algorithm in EAGER else "shj_jb"
+            return EagerWindow(closed.within_one, Recipe(name, threads, self.tuning))
+
+        return TumblingJoin(plan, closed, open_window, deliver)
+
+    def closed_rows(self, plan: JoinPlan, deliver: Deliver) -> ClosedRows:
+        """Return what joins rows that are all there."""
+        structure = "auto" if self.algorithm in (*LAZY, *EAGER) else self.algorithm
+
+        def make_manager(inner: JoinPlan) -> Manager:
+            chains = make_chains(inner, None, structure, False, self.threads, 1)
+            return Manager(inner, chains, deliver, self.threads, structure == "auto")
+
+        def choose(sides: Mapping[Side, Prepared]) -> Lazy | None:
+            if self.algorithm in LAZY:
+                return make_lazy(self.algorithm, self.threads, **dict(self.tuning))
+            if structure != "auto" or sides["left"].plan.open_ranges:
+                return None
+            return make_lazy("prj", self.threads)
+
+        return ClosedRows(plan, make_manager, choose, self.threads)
+
     def _symmetry(self, condition: Condition) -> bool | None:
         """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
         if len(set(self.order or ("",))) > 1:  # two orders need two chains
             return None
         balanced = isinstance(self.window, TimeWindow) and self.window == self.window.flip()
         return balanced and is_symmetric(condition)
+
+
+def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> str:
+    """Return when matches are given; refuse what does not go together."""
+    if emit is not None and emit not in EMITS:
+        raise StreamJoinError(
+            f"emit={emit!r} does not exist; choose 'close', to join a window when it closes, "
+            "'eager', to return matches as rows come, or 'auto'"
+        )
+    if optimize not in GOALS:
+        raise StreamJoinError(
+            f"optimize={optimize!r} does not exist; choose {', '.join(map(repr, GOALS))}"
+        )
+    closes = isinstance(window, TumblingWindow | SessionWindow)
+    if emit is not None and not closes:
+        raise WindowError(
+            f"emit={emit!r} is for windows that close; with window={window!r} leave it out: "
+            "matches are returned as rows come"
+        )
+    if algorithm in LAZY and window is not None and not closes:
+        raise WindowError(
+            f"algorithm={algorithm!r} joins tables, or windows that close; with {window} choose "
+            "'auto', or use a TumblingWindow"
+        )
+    if algorithm in EAGER and not isinstance(window, TumblingWindow):
+        raise WindowError(
+            f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
+            f"window={window!r} choose 'auto'"
+        )
+    if algorithm in EAGER and emit == "close":
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} returns matches as rows come, and emit='close' asks for them "
+            f"at the end; leave emit out, or choose {', '.join(map(repr, LAZY))}"
+        )
+    if algorithm in LAZY and emit == "eager":
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
+            f"matches as rows come; leave emit out, or choose {', '.join(map(repr, EAGER))}"
+        )
+    return emit or ("eager" if algorithm in EAGER else "close")
+
+
+def check_tuning(algorithm: str, tuning: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Refuse knobs that an algorithm does not have."""
+    knobs = KNOBS.get(algorithm, ())
+    for name, value in tuning.items():
+        if name not in knobs:
+            has = f"it has {', '.join(map(repr, knobs))}" if knobs else "it has none"
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: algorithm={algorithm!r} has no knob {name!r}; {has}"
+            )
+        if type(value) is not int or value < 1:
+            raise StreamJoinError(f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1")
+    return tuple(sorted(tuning.items()))
 
 
 def check_threads(threads: int | None) -> int:

@@ -6,6 +6,7 @@ stream of its own::
     0/left/0/rows    the rows of left's oldest subwindow, in join core 0
     0/left/0/index   its index: keys ascending, row ids
     0/left/0/side    its side index, if it has late rows
+    open/left        the rows of windows that are open, tumbling or sessions
     waiting/0/left   a batch that waits for the other side's schema
     collected/left   rows that wait in batch mode
 
@@ -14,6 +15,7 @@ again from the rows.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -27,16 +29,20 @@ from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import kind_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Counters, Engine, Step
+from streamjoin.joins.executor import Executor
+from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES, Layout
-from streamjoin.joins.prepared import Prepared, prepare
+from streamjoin.joins.prepared import Prepared, concatenate, prepare
+from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.subwindow import Subwindow
+from streamjoin.joins.tumbling import TumblingJoin
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.opening import Opening
 from streamjoin.split.executor import SplitExecutor
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
-FORMAT = 3
+FORMAT = 4
 KEY = b"streamjoin"
 NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and those it meets
 NO_SNAPSHOT = (
@@ -88,6 +94,7 @@ def load(data: bytes) -> State:
     fields = header["config"]
     for name in ("time", "order"):
         fields[name] = None if fields[name] is None else tuple(fields[name])
+    fields["tuning"] = tuple((name, value) for name, value in fields["tuning"])
     config = JoinConfig(**fields | {"window": read_window(fields["window"])})
     schemas = {
         side: read(files[f"schema/{side}"]).schema for side in SIDES if f"schema/{side}" in files
@@ -112,7 +119,11 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
     engine.settle()
     sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
-    parts = join.parts
+    parts = parts_of(join)
+    if isinstance(join, TumblingJoin | SessionJoin):
+        for side, batches in join.rows.items():
+            if batches:
+                files[f"open/{side}"] = write(concatenate(batches).rows)
     for core, part in enumerate(parts):
         for side in sides:
             for number, held in enumerate(part[side]):
@@ -129,7 +140,14 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         "newest": engine.newest,
         "parts": [{side: save_chain(part[side]) for side in sides} for part in parts],
         "turns": join.turns if isinstance(join, SplitExecutor) else {},
+        "windows": join.saved if isinstance(join, TumblingJoin | SessionJoin) else {},
+        "is_over": engine.is_over,
     }
+
+
+def parts_of(join: Executor) -> Sequence[dict[Side, Chain]]:
+    """Return the chains of a join, part by part."""
+    return join.parts if isinstance(join, Manager | SplitExecutor) else []
 
 
 def numbers_of(batch: Prepared) -> dict[str, Keys]:
@@ -170,7 +188,16 @@ def load_engine(
     engine = config.make_engine(schemas, is_self=saved["is_self_join"])
     engine.counters = Counters(**saved["counters"])
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]
-    for core, (part, chains) in enumerate(zip(engine.join.parts, saved["parts"], strict=True)):
+    engine.is_over = saved["is_over"]
+    if isinstance(engine.join, TumblingJoin | SessionJoin):
+        held = {
+            side: prepare(engine.plan, side, batch_of(files[name]))
+            for side in SIDES
+            if (name := f"open/{side}") in files
+        }
+        engine.join.restore(held, saved["windows"])
+    parts = parts_of(engine.join)
+    for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
         for side, chain in chains.items():
             part[side].layout = Layout(**chain["layout"])
             part[side].structure = chain["structure"]
@@ -249,6 +276,13 @@ def read_window(fields: dict[str, int] | None) -> Window | None:
     if "before_us" in fields:
         before, after = (timedelta(microseconds=fields[name]) for name in ("before_us", "after_us"))
         return TimeWindow(before=before, after=after)
+    if "gap_us" in fields:
+        return SessionWindow(timedelta(microseconds=fields["gap_us"]))
+    if "length_us" in fields:
+        length, offset = (
+            timedelta(microseconds=fields[name]) for name in ("length_us", "offset_us")
+        )
+        return TumblingWindow(length, offset)
     return CountWindow(**fields)
 
 

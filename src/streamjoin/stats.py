@@ -30,19 +30,14 @@ class JoinStats:
     def of(cls, engine: Engine) -> "JoinStats":
         """Read an engine."""
         counters, join = engine.counters, engine.join
-        parts = join.parts
-        chains = [
-            chain
-            for part in parts
-            for chain in ([part["left"]] if engine.is_self_join else part.values())
-        ]
+        held = join.holdings
         return cls(
             rows_left=counters.rows["left"],
             rows_right=counters.rows["right"],
-            live_left=sum(len(part["left"]) for part in parts),
-            live_right=sum(len(part["right"]) for part in parts),
-            bytes=sum(chain.nbytes for chain in chains),
-            subwindows=sum(len(chain.subwindows) for chain in chains),
+            live_left=held.rows["left"],
+            live_right=held.rows["right"],
+            bytes=held.nbytes,
+            subwindows=held.subwindows,
             matches=counters.matches,
             late=counters.late,
             null_times=counters.null_times,

@@ -6,8 +6,11 @@ import pyarrow as pa
 
 from streamjoin.batches import as_batch, check_unique
 from streamjoin.config import ColumnPair, JoinConfig
-from streamjoin.joins.engine import Engine
-from streamjoin.joins.tables import join_batches
+from streamjoin.joins.engine import Engine, leave
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.gather import gather
+from streamjoin.joins.prepared import prepare
+from streamjoin.joins.sessions import SessionJoin
 from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition
 from streamjoin.results import Results
@@ -38,7 +41,7 @@ def join_tables(
     if isinstance(window, CountWindow):
         joined = engine.push(batches)
     else:
-        joined = [rows for part in join_batches(engine, batches) for rows in part.rows]
+        joined = [rows for part in _join(config, engine, batches) for rows in part.rows]
     return pa.Table.from_batches(joined, schema=engine.schema)
 
 
@@ -68,8 +71,21 @@ def find_matches(
     if isinstance(window, CountWindow):
         found = engine.find(batches)
     else:
-        found = join_batches(engine, batches, deliver=lambda each: iter([each]))
+        found = _join(config, engine, batches, leave)
     return Results(found, engine.schema, threads=config.threads)
+
+
+def _join(
+    config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver | None = None
+) -> list[Any]:
+    """Join two tables, whose rows are all there."""
+    prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
+    if isinstance(engine.join, SessionJoin):
+        engine.join.eager = False
+        engine.join.store(prepared)
+        return engine.finish(deliver)
+    given = deliver or (lambda found: gather(found, engine.schema))
+    return list(config.closed_rows(engine.plan, given).join(prepared, given))
 
 
 def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:

@@ -19,7 +19,8 @@ from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
 from streamjoin.config import JoinConfig
 from streamjoin.cost_model import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
 from streamjoin.joins import chain, choosing, sizes
-from streamjoin.joins.tables import join_batches
+from streamjoin.joins.prepared import prepare
+from streamjoin.joins.tables import join_prepared
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds
 
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -35,6 +36,12 @@ def calibrated(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+
+
+def join_batches(manager, left, right):
+    sides = {"left": left, "right": right}
+    prepared = {side: prepare(manager.plan, side, batch) for side, batch in sides.items()}
+    return list(join_prepared(manager, prepared))
 
 
 def rows(*values):
@@ -250,7 +257,7 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
         return {each.structure for each in chain}, chain.layout
     left, right = (side.combine_chunks().to_batches()[0] for side in sides[0])
     engine = JoinConfig.check(on, None).make_engine({"left": left.schema, "right": right.schema})
-    join_batches(engine, {"left": left, "right": right})
+    join_batches(engine.manager, left, right)
     return {engine.chains["left"].structure}, engine.chains["left"].layout
 
 
@@ -294,7 +301,7 @@ def test_the_part_that_holds_fewer_is_looked_at(real_sizes):
     left, right = (two_columns(generator, 4096, 1000).to_batches()[0] for _ in range(2))
     config = JoinConfig.check(on, None, algorithm="spo_join")
     engine = config.make_engine({"left": left.schema, "right": right.schema})
-    join_batches(engine, {"left": left, "right": right})
+    join_batches(engine.manager, left, right)
     layout, parts = engine.chains["left"].layout, engine.plan.ranges
     assert parts[layout.crossed].bounded
     assert len(parts[layout.range_part].exact) == 1  # nearly all pairs pass the third part

@@ -46,7 +46,7 @@ from weakref import finalize
 import numpy as np
 
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.executor import Batches, Clock
+from streamjoin.joins.executor import Batches, Clock, Holdings
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared
@@ -280,6 +280,17 @@ class Handshake:
         raise NotImplementedError("the handshake join only takes what is submitted")
 
     store: Any = search
+
+    is_lasting = False
+
+    def closing(self, *_: Any) -> Iterator[Any]:
+        """Give nothing: sliding windows have no end."""
+        return iter(())
+
+    @property
+    def holdings(self) -> Holdings:
+        """What all cores hold."""
+        return Holdings.of(self.parts)
 
     def advance(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""

@@ -11,6 +11,7 @@
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class SortJoin:
             runs = [
                 each[first:last]
                 for each, starts in zip(ranges, cuts, strict=True)
-                for first, last in zip(starts[:-1], starts[1:], strict=True)
+                for first, last in pairwise(starts)
             ]
             share(lambda run: run.sort(), runs, self.threads)
         with self.phases.time("merge"):

@@ -3,8 +3,11 @@
 What can be wrong with types and columns is found here, before the first row.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from fractions import Fraction
+from math import floor, inf
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +19,19 @@ from streamjoin.expressions.parsing import columns, parse_expression, qualify, s
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
-from streamjoin.predicates import Band, Bound, Condition, Interval
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.keys.sort_keys import keys_per_second
+from streamjoin.keys.window_part import WindowPart
+from streamjoin.predicates import Band, Bound, Condition, Equality, Interval
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
 
 def bind(
     condition: Condition, window: Window | None, time: tuple[str, str] | None, schemas: Schemas
 ) -> JoinPlan:
     """Bind a condition and a window to the two schemas."""
-    equalities = tuple(EqualityPart.bind(part, schemas) for part in condition.equalities)
+    equalities: tuple[EqualityPart, ...] = tuple(
+        EqualityPart.bind(part, schemas) for part in condition.equalities
+    )
     ranges: list[RangePart] = []
     texts = [part.expression for part in condition.residuals]
     for part in condition.ranges():
@@ -33,11 +40,17 @@ def bind(
             texts.append(part.sql())
         else:
             ranges.append(bound)
-    time_part = None
-    if isinstance(window, TimeWindow):
+    time_part, implied, longest_pause = None, frozenset[int](), None
+    if isinstance(window, TimeWindow | TumblingWindow | SessionWindow):
         assert time is not None
         time_part = len(ranges)
         ranges.append(bind_time(window, time, schemas))
+    if isinstance(window, TumblingWindow):
+        equalities = (*equalities, bind_window(window, ranges[-1]))
+        implied = frozenset([len(ranges) - 1])
+    elif isinstance(window, SessionWindow):
+        implied = frozenset([len(ranges) - 1])
+        longest_pause = floor(in_ticks(window.gap_us, ranges[-1]))
     filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
     compared = [part.columns for part in equalities if part.columns is not None]
     residuals = [
@@ -68,6 +81,8 @@ def bind(
             "right": tuple(sorted({name for side, name in needed if side == "r"})),
         },
         {"left": window.left, "right": window.right} if isinstance(window, CountWindow) else None,
+        implied,
+        longest_pause,
     )
 
 
@@ -89,8 +104,27 @@ def check_boolean(tree: exp.Expression, text: str, schemas: Schemas) -> None:
         )
 
 
-def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> RangePart:
-    """Turn the window into a band over the time columns: -after <= l.t - r.t <= before."""
+def in_ticks(microseconds: int, time: RangePart) -> Fraction:
+    """Return a duration in keys of the time columns, exactly."""
+    return Fraction(microseconds, 1_000_000) * keys_per_second(time.operands.type)
+
+
+def bind_window(window: TumblingWindow, time: RangePart) -> WindowPart:
+    """Turn tumbling windows into an equality of their numbers."""
+    expressions = time.operands.expressions
+    source = Equality(expressions["left"].sql("spark"), expressions["right"].sql("spark"))
+    length, offset = (in_ticks(each, time) for each in (window.length_us, window.offset_us))
+    return WindowPart(source, time.operands, True, time, length, offset)
+
+
+def bind_time(
+    window: TimeWindow | TumblingWindow | SessionWindow, time: tuple[str, str], schemas: Schemas
+) -> RangePart:
+    """Turn the window into a band over the time columns: -after <= l.t - r.t <= before.
+
+    Times in the same tumbling window are less than its length apart, those in the same session
+    anything.
+    """
     kinds = [time_kind(schemas[side], name, side) for side, name in zip(SIDES, time, strict=True)]
     if kinds[0] != kinds[1]:
         raise SchemaError(
@@ -103,11 +137,15 @@ def bind_time(window: TimeWindow, time: tuple[str, str], schemas: Schemas) -> Ra
             return Bound(Decimal(microseconds) / 1000)
         return Bound(timedelta(microseconds=microseconds))
 
-    interval = Interval(end(-window.after_us), end(window.before_us))
+    if isinstance(window, TimeWindow):
+        interval = Interval(end(-window.after_us), end(window.before_us))
+    else:
+        length = window.length_us if isinstance(window, TumblingWindow) else window.gap_us
+        interval = Interval(replace(end(-length), closed=False), replace(end(length), closed=False))
     left, right = quoted("l", time[0]), quoted("r", time[1])
     part = RangePart.bind(Band(left, right, (interval,)), schemas)
     assert part is not None
-    return part
+    return replace(part, exact=((-inf, inf),)) if isinstance(window, SessionWindow) else part
 
 
 def time_kind(schema: pa.Schema, name: str, side: str) -> str:

@@ -8,6 +8,7 @@ number of candidates.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from streamjoin.batches import take_rows
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Candidates
+from streamjoin.joins.columns import Rows
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Flags, Keys, RowIds, kernel
@@ -35,12 +37,21 @@ class Check:
     ranges: list[Range]
 
 
+class Holder(Protocol):
+    """Whatever holds the rows that are found: a subwindow, or a window that is closed."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows, by their row ids."""
+        ...
+
+
 @dataclass(frozen=True)
 class Found:
     """What some rows of a batch found in one part of one subwindow, not yet as pairs."""
 
     batch: Prepared
-    subwindow: Subwindow
+    subwindow: Holder
     matches: Candidates
     order: RowIds  # probe number -> row of the batch
     checks: list[Check]  # what is left to check; if nothing, every candidate matches
@@ -142,7 +153,7 @@ def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
     return probes[keep], rows[keep]
 
 
-def apply_residuals(batch: Prepared, subwindow: Subwindow, probes: RowIds, rows: RowIds) -> Pairs:
+def apply_residuals(batch: Prepared, subwindow: Holder, probes: RowIds, rows: RowIds) -> Pairs:
     """Keep the pairs for which every residual condition is true.
 
     One after the other, each over what the ones before it left: ``and`` guards what follows it.

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import owned, take_rows
+from streamjoin.batches import in_one_piece, owned, take_rows
 from streamjoin.kernels import Keys, RowIds, kernel
 
 FEW_ROWS = 1 << 12  # that a piece may have in any case
@@ -174,6 +174,25 @@ class Rows:
             count -= self.pieces.pop(0).num_rows
         if count:
             self.pieces[0] = self.pieces[0].slice(count)
+
+    def cut(self, count: int) -> None:
+        """Forget all but the first rows."""
+        while self.size - count >= (self.pieces[-1].num_rows if self.pieces else 1):
+            self.size -= self.pieces.pop().num_rows
+        if self.size > count:
+            last = self.pieces[-1]
+            self.pieces[-1] = last.slice(0, last.num_rows - (self.size - count))
+            self.size = count
+
+    def stretch(self, first: int) -> pa.RecordBatch:
+        """Return the rows from ``first`` on as one batch; there must be some."""
+        kept, at = [], self.size
+        for piece in reversed(self.pieces):
+            at -= piece.num_rows
+            kept.append(piece.slice(max(first - at, 0)))
+            if at <= first:
+                break
+        return in_one_piece(kept[::-1], self.pieces[0].schema)
 
     def glimpse(self) -> "Rows":
         """Return the rows that are here now, whatever comes or goes."""

@@ -19,13 +19,13 @@ from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.executor import Asynchronous, Clock, Executor, Streaming
+from streamjoin.joins.executor import Asynchronous, Clock, Deliver, Executor, Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.self_join import SelfJoin
-from streamjoin.kernels import MIN_KEY, Flags, Keys
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags, Keys
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.parts import validity
 from streamjoin.keys.sort_keys import encode
@@ -78,6 +78,7 @@ class Engine:
         self.streaming: Streaming | None = None  # who has the windows while a source is read
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
+        self.is_over = False  # no more rows are coming
         self.newest: dict[Side, int] = {}
         self.seconds = {"keys": 0.0}
         self.collector = Collector() if collector is None else collector
@@ -118,7 +119,7 @@ class Engine:
                 batch.marks = choose(side, batch)
         yield from self._join(coming.prepared, coming.interleaved)
         self.count(coming)
-        self._expire()
+        yield from self._close()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Send batches to the threads that join them, without waiting for their matches.
@@ -159,7 +160,7 @@ class Engine:
         self.settle()
         waiting = self.collector.joined()
         try:
-            return list(self._join(waiting, self.numbers))
+            delivered = list(self._join(waiting, self.numbers))
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
@@ -168,15 +169,19 @@ class Engine:
             raise
         finally:
             self.collector.clear()
-            self._expire()
+        return [*delivered, *self._close()]
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
         self.collect(batches)
         coming = self.collector.joined()
-        found = self.join.search(coming, self.numbers, deliver=lambda each: iter([each]))
-        matches, self._unsettled = list(found), coming
-        return matches
+        found = list(self.join.search(coming, self.numbers, deliver=leave))
+        if self.join.is_lasting:
+            self.collector.clear()
+            self.join.store(coming)
+            return [*found, *self._close(leave)]
+        self._unsettled = coming
+        return found
 
     def settle(self) -> None:
         """Store the rows whose matches `find` has given; from now on they match others."""
@@ -184,7 +189,8 @@ class Engine:
             self.join.store(self._unsettled)
             self._unsettled = None
             self.collector.clear()
-            self._expire()
+            for _ in self._close():
+                pass  # a sliding window gives nothing when rows leave it
 
     def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
         """Compute the keys of what comes, and number it; changes nothing."""
@@ -219,12 +225,23 @@ class Engine:
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
 
-    def advance(self, watermark: int) -> None:
-        """Note that rows before ``watermark`` come no more, and drop what they alone would meet."""
-        if self.watermark is not None and watermark <= self.watermark:
-            return
-        self.watermark = watermark
-        self._expire()
+    def advance(self, watermark: int, deliver: Deliver | None = None) -> list[Any]:
+        """Note that rows before ``watermark`` come no more, and drop what they alone would meet.
+
+        Returns the matches of windows that close thereby.
+        """
+        return list(self.advancing(watermark, deliver))
+
+    def advancing(self, watermark: int, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Do as `advance` does, but give the matches as they are found; all must be taken."""
+        if self.watermark is None or watermark > self.watermark:
+            self.watermark = watermark
+            yield from self._close(deliver)
+
+    def finish(self, deliver: Deliver | None = None) -> list[Any]:
+        """Note that no rows come any more, and return the matches of windows that are open."""
+        self.watermark, self.is_over = MAX_KEY, True
+        return list(self._close(deliver))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
@@ -235,17 +252,35 @@ class Engine:
     @property
     def clock(self) -> Clock:
         """How far the streams have come."""
-        return Clock(dict(self.counters.rows), self.watermark)
+        return Clock(dict(self.counters.rows), self.watermark, self.is_over)
 
-    def _expire(self) -> None:
-        """Drop the subwindows whose rows have all left the window, unless rows wait for them."""
-        if not self.collector.count:
-            (self.streaming or self.join).advance(self.clock)
+    def _close(self, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Drop what has left the window, unless rows wait for it; give what closing it gives."""
+        if self.collector.count:
+            return
+        clock, join = self.clock, self.streaming or self.join
+        try:
+            if self.plan.closes:
+                for delivery in self.join.closing(clock, deliver):
+                    if deliver is None:
+                        self.counters.matches += delivery.matches
+                    yield delivery
+        except StreamJoinError as error:
+            error.add_note("the windows that were closing are dropped, with all their rows")
+            raise
+        finally:
+            join.advance(clock)
 
-    def follow(self, delay: int) -> None:
+    def follow(self, delay: int, deliver: Deliver | None = None) -> list[Any]:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
-        if len(self.newest) == 2:
-            self.advance(min(self.newest.values()) - delay)
+        if len(self.newest) < 2:
+            return []
+        return self.advance(min(self.newest.values()) - delay, deliver)
+
+
+def leave(found: Found) -> Iterator[Found]:
+    """Leave what was found where it is."""
+    yield found
 
 
 def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:

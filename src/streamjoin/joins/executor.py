@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
+from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
 
@@ -23,6 +24,26 @@ class Clock:
 
     arrived: dict[Side, int]
     watermark: int | None = None
+    is_over: bool = False  # no more rows are coming
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What an executor holds."""
+
+    rows: dict[Side, int]
+    nbytes: int
+    subwindows: int  # or windows that are open
+
+    @classmethod
+    def of(cls, parts: Sequence[Mapping[Side, Chain]]) -> "Holdings":
+        """Add up chains; one that serves both sides counts once."""
+        chains = {id(chain): chain for part in parts for chain in part.values()}.values()
+        return cls(
+            {side: sum(len(part[side]) for part in parts) for side in SIDES},
+            sum(chain.nbytes for chain in chains),
+            sum(len(chain.subwindows) for chain in chains),
+        )
 
 
 @runtime_checkable
@@ -83,11 +104,6 @@ class Executor(Protocol):
         """Commands carried out so far, by kind."""
         ...
 
-    @property
-    def parts(self) -> Sequence[dict[Side, Chain]]:
-        """The stored rows of both sides, part by part; nothing else may happen meanwhile."""
-        ...
-
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
@@ -98,8 +114,25 @@ class Executor(Protocol):
         """Insert the batches, after all their matches have been taken."""
         ...
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether what was found stays where it is when rows are stored."""
+        ...
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Look for what only the end of a window gives, where windows end by now; nothing changes.
+
+        `advance` must follow. Sliding windows have no end, so nothing comes.
+        """
+        ...
+
     def advance(self, clock: Clock) -> None:
         """Drop what has left the window by now."""
+        ...
+
+    @property
+    def holdings(self) -> Holdings:
+        """What is held now."""
         ...
 
     def report(self) -> None:

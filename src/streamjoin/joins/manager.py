@@ -31,7 +31,7 @@ from streamjoin.joins.candidates import checks_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.choosing import Samples, choose, choose_again, choose_order
 from streamjoin.joins.commands import Command, Probe
-from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
@@ -167,6 +167,17 @@ class Manager:
         self.learn(batches)
         self.insert(list(batches.values()))
         self.inserted = []
+
+    is_lasting = False  # an index moves its rows
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Give nothing: a match is found as soon as both rows are there."""
+        return iter(())
+
+    @property
+    def holdings(self) -> Holdings:
+        """What both chains hold."""
+        return Holdings.of(self.parts)
 
     def advance(self, clock: Clock) -> None:
         """Drop the subwindows whose rows have all left the window."""

@@ -27,6 +27,7 @@ import pyarrow as pa
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.operands import Side
 
@@ -77,6 +78,7 @@ class Ordering:
         """Return the groups that matches of one row are ordered by, if they are."""
         if self.precision is None:
             return []
+        assert isinstance(found.subwindow, Subwindow)
         assert found.subwindow.ordinals is not None
         return [found.subwindow.ordinals.of(rows) // self.precision]
 

@@ -22,6 +22,7 @@ from streamjoin.keys.hashing import mix_into
 from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.parts import EqualityPart, RangePart
+from streamjoin.keys.window_part import WindowPart
 from streamjoin.predicates import swap_aliases
 
 SIDES: tuple[Side, Side] = ("left", "right")
@@ -72,6 +73,11 @@ class KeyColumns:
             sum(part.rows for part in parts),
         )
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all keys."""
+        return sum(keys.nbytes for keys in (*self.equalities, *self.ranges))
+
     def sample(self) -> "KeyColumns":
         """Select some rows, spread evenly."""
         return self.take(np.linspace(0, self.rows - 1, min(self.rows, SAMPLE)).astype(np.int64))
@@ -99,6 +105,8 @@ class JoinPlan:
     compared: tuple[tuple[str, str], ...] = ()  # columns whose hashes are equal: are the values?
     residual_columns: dict[Side, tuple[str, ...]] = field(default_factory=dict)
     counted: dict[Side, int] | None = None  # the rows of a count window
+    implied: frozenset[int] = frozenset()  # range parts that hold wherever the equalities do
+    longest_pause: int | None = None  # session windows: in keys of the time part
 
     @property
     def same_keys(self) -> bool:
@@ -128,6 +136,22 @@ class JoinPlan:
         return {"left": watermark + int(low), "right": watermark - int(high)}
 
     @property
+    def window_part(self) -> WindowPart | None:
+        """The number of the window, the last of the equalities, if windows are tumbling."""
+        last = self.equalities[-1] if self.equalities else None
+        return last if isinstance(last, WindowPart) else None
+
+    @property
+    def closes(self) -> bool:
+        """Whether rows match inside windows that close, one after the other."""
+        return self.window_part is not None or self.longest_pause is not None
+
+    @property
+    def open_ranges(self) -> list[int]:
+        """The range parts of the condition."""
+        return [part for part in range(len(self.ranges)) if part not in self.implied]
+
+    @property
     def has_residuals(self) -> bool:
         """Whether pairs need a look at their columns."""
         return bool(self.residuals or self.compared)
@@ -140,14 +164,16 @@ class JoinPlan:
     def layouts(self) -> list[Layout]:
         """Return the ways to sort an index, the one that is usually best first."""
         prefix = bool(self.equalities)
-        order = sorted(range(len(self.ranges)), key=self._rank)
-        return [Layout(prefix, part) for part in order] or [Layout(prefix, None)]
+        return [Layout(prefix, part) for part in self._order()] or [Layout(prefix, None)]
 
     def crossings(self) -> list[Layout]:
         """Return the ways to sort an index by two range parts."""
         prefix = bool(self.equalities)
-        order = sorted(range(len(self.ranges)), key=self._rank)
-        return [Layout(prefix, b, a) for a, b in combinations(order, 2)]
+        return [Layout(prefix, b, a) for a, b in combinations(self._order(), 2)]
+
+    def _order(self) -> list[int]:
+        """Return the range parts that an index can be sorted by, the most selective first."""
+        return sorted(set(range(len(self.ranges))) - self.implied, key=self._rank)
 
     def _rank(self, part: int) -> tuple[bool, int, bool]:
         # Bands before inequalities before not-equals; the window last among bands, since a
@@ -165,7 +191,7 @@ class JoinPlan:
 
     def answered(self, layout: Layout) -> set[int]:
         """Return the range parts that the index answers without false candidates."""
-        return layout.parts if self.is_exact(layout) else set()
+        return (layout.parts if self.is_exact(layout) else set()) | self.implied
 
     def index_keys(self, layout: Layout, keys: KeyColumns) -> Keys:
         """Return the keys that an index of this layout is sorted by."""

@@ -146,6 +146,10 @@ class Prepared:
             selected._ordered[layout] = Ordered(places[ordered.order[keep]], ordered.keys[keep])
         return selected
 
+    def with_rows(self, rows: pa.RecordBatch) -> "Prepared":
+        """Return the same keys with rows of other memory."""
+        return Prepared(self.plan, self.side, rows, self.keys, ordinals=self.ordinals)
+
     def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
         if isinstance(rows, slice):

@@ -4,35 +4,31 @@ The same plan, kernels and candidate checks as for streams, in one step and with
 The two sorts, which take most of the time, run side by side.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from streamjoin.joins.choosing import choose, choose_order
-from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Deliver
-from streamjoin.joins.prepared import prepare
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import OTHER, Side
 
 
-def join_batches(
-    engine: Engine, batches: dict[Side, pa.RecordBatch], deliver: Deliver | None = None
-) -> list[Any]:
-    """Join two batches without a window, or within a time window; see `Manager.probe`."""
-    plan = engine.plan
-    sides: list[Side] = ["left", "right"]
-    prepared = {side: prepare(plan, side, batches[side]) for side in sides}
-    stored: Side = min(sides, key=lambda side: len(prepared[side]))
+def join_prepared(
+    manager: Manager, batches: dict[Side, Prepared], deliver: Deliver | None = None
+) -> Iterator[Any]:
+    """Join two batches, neither of them stored; see `Manager.probe`."""
+    stored: Side = min(SIDES, key=lambda side: len(batches[side]))
     probing = OTHER[stored]
-    if not len(prepared[stored]):
-        return []
-    chain = engine.chains[stored]
-    samples = {side: batch.keys.sample() for side, batch in prepared.items()}
-    if engine.manager.chooses:
-        choose(chain, stored, samples, len(prepared[probing]), len(prepared[stored]))
+    if not len(batches[stored]):
+        return
+    chain = manager.chains[stored]
+    samples = {side: batch.keys.sample() for side, batch in batches.items()}
+    if manager.chooses:
+        choose(chain, stored, samples, len(batches[probing]), len(batches[stored]))
     else:
         choose_order(chain, stored, samples)
-    engine.chains[probing].layout = chain.layout
-    engine.manager.sort(list(prepared.values()))
-    asks = [(prepared[probing], [chain.alone(prepared[stored])])]
-    return list(engine.manager.probe(asks, deliver))
+    manager.chains[probing].layout = chain.layout
+    manager.sort(list(batches.values()))
+    yield from manager.probe([(batches[probing], [chain.alone(batches[stored])])], deliver)

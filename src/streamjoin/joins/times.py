@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streamjoin.errors import WindowError
 from streamjoin.joins.plan import JoinPlan
-from streamjoin.keys.sort_keys import encode, key_type
+from streamjoin.keys.sort_keys import encode, keys_per_second
 
 DAY = timedelta(days=1)
 
@@ -24,14 +24,7 @@ def time_type(plan: JoinPlan) -> pa.DataType:
 
 def ticks(microseconds: int, plan: JoinPlan) -> int:
     """Return a duration in keys of the time columns, rounded up: a delay is never shortened."""
-    return ceil(Fraction(microseconds, 1_000_000) * _per_second(time_type(plan)))
-
-
-def _per_second(type: pa.DataType) -> Fraction:
-    """Return the keys of a second; integers are milliseconds."""
-    kind = key_type(type)
-    assert kind is not None
-    return Fraction(1000) if kind.per_second is None else kind.per_second
+    return ceil(Fraction(microseconds, 1_000_000) * keys_per_second(time_type(plan)))
 
 
 def check_watermark(watermark: Any) -> date | int:
@@ -58,7 +51,7 @@ def to_key(watermark: Any, kind: pa.DataType) -> int:
         return time
     try:
         if isinstance(time, int):
-            return int(np.int64(ceil(Fraction(time, 1000) * _per_second(kind))))
+            return int(np.int64(ceil(Fraction(time, 1000) * keys_per_second(kind))))
         return int(encode(pa.array([as_moment(time, kind)], kind))[0])
     except (OverflowError, pa.ArrowInvalid) as error:
         raise WindowError(

@@ -63,6 +63,13 @@ def key_type(type: pa.DataType, narrow: bool = False) -> KeyType | None:
     return None
 
 
+def keys_per_second(type: pa.DataType) -> Fraction:
+    """Return the keys of a second, for a type of times; integers are milliseconds."""
+    kind = key_type(type)
+    assert kind is not None
+    return Fraction(1000) if kind.per_second is None else kind.per_second
+
+
 def encode(array: pa.Array) -> Keys:
     """Return the sort keys of an array of an orderable type; NULLs get any key.
 

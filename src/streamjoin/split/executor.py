@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError
 from streamjoin.joins.chain import Chain
-from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordering
 from streamjoin.keys.operands import OTHER, Side
@@ -171,6 +171,17 @@ class SplitExecutor:
         _, self._arrived = self._span(batches)
         with self._sending:
             distributor.send(Work(self.living, stores=True))
+
+    is_lasting = False  # an index moves its rows
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Give nothing: a match is found as soon as both rows are there."""
+        return iter(())
+
+    @property
+    def holdings(self) -> Holdings:
+        """What all cores hold."""
+        return Holdings.of(self.parts)
 
     def advance(self, clock: Clock) -> None:
         """Tell all cores how far the streams have come."""

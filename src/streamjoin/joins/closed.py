@@ -1,0 +1,141 @@
+"""The rows of windows that are closed: all of them joined at once.
+
+Where the condition is an equality, by one of the study's lazy algorithms; where it has a band or an
+inequality, by the index that serves tables too. Rows of one window are joined without its number;
+those of several windows that close together, with it::
+
+    window 7      l.id = r.id                       rows of 7
+    8 and 9       l.id = r.id and window = window   rows of 8 and 9, at once
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streamjoin.intrawindow.pieces import Piece
+from streamjoin.intrawindow.protocol import Lazy
+from streamjoin.intrawindow.words import encode
+from streamjoin.joins.candidates import Check, Found
+from streamjoin.joins.columns import Rows
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.plan import JoinPlan, KeyColumns, hash_equalities
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.tables import join_prepared
+from streamjoin.kernels import Keys
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.threads import share
+
+Sides = dict[Side, Prepared]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows of one side that others find, and their keys."""
+
+    rows: Rows
+    keys: KeyColumns
+
+    @classmethod
+    def of(cls, batch: Prepared) -> "Held":
+        """Hold the rows of a batch."""
+        rows = Rows(copies=False)
+        rows.append(batch.rows)
+        return cls(rows, batch.keys)
+
+
+def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
+    """Return one key a row for all equalities, and whether equal ones mean that all hold."""
+    if not plan.equalities:
+        return np.zeros(keys.rows, np.int64), True
+    if len(plan.equalities) == 1 and plan.equalities[0].exact:
+        return keys.equalities[0], True
+    return hash_equalities(keys), False
+
+
+def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:
+    """Turn a piece into what the engine knows; its probes are rows of ``probing`` from ``first``.
+
+    Where codes are not ``exact``, keys are still to be compared, and so are the range parts.
+    """
+    plan, checks = probing.plan, []
+    if not exact:
+        checks = [
+            Check(held, [(keys, keys)])
+            for held, keys in zip(stored.keys.equalities, probing.keys.equalities, strict=True)
+        ]
+    for part in plan.open_ranges:
+        checks.append(Check(stored.keys.ranges[part], probing.part_ranges(part)))
+    order = piece.probes - np.int32(first) if first else np.ascontiguousarray(piece.probes)
+    return Found(probing, stored, piece.matches, order, checks)
+
+
+def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
+    """Join closed rows by their equalities, with a lazy algorithm."""
+    left, right = sides["left"], sides["right"]
+    (left_keys, exact), (right_keys, _) = (
+        word_keys(each.plan, each.keys) for each in (left, right)
+    )
+    encoded = encode(left_keys, right_keys)
+    held = {side: Held.of(batch) for side, batch in sides.items()}
+    return [
+        found_of(piece, sides[piece.probing], 0, held[OTHER[piece.probing]], exact & encoded.exact)
+        for piece in lazy.join(encoded.left, encoded.right)
+        if len(piece)
+    ]
+
+
+class ClosedRows:
+    """Joins closed rows of one plan; ``choose`` gives a lazy algorithm for them, or None."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        make_manager: Callable[[JoinPlan], Manager],
+        choose: Callable[[Sides], Lazy | None],
+        threads: int,
+    ) -> None:
+        self.plan, self.make_manager, self.choose = plan, make_manager, choose
+        self.threads = threads
+
+    @cached_property
+    def within_one(self) -> JoinPlan:
+        """The plan of rows that are all in one tumbling window."""
+        return replace(self.plan, equalities=self.plan.equalities[:-1])
+
+    def join(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
+        """Find the matches of closed rows, and deliver them as they are asked for."""
+        if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
+            return
+        sides = self._simplified(sides)
+        lazy = self.choose(sides)
+        if lazy is not None:
+            found = join_equal(lazy, sides)
+            if self.threads == 1:
+                for each in found:
+                    yield from deliver(each)
+            else:
+                for items in share(lambda each: list(deliver(each)), found, self.threads):
+                    yield from items
+            return
+        yield from join_prepared(self.make_manager(sides["left"].plan), sides, deliver)
+
+    def _simplified(self, sides: Sides) -> Sides:
+        """Leave the window's number out if there is only one."""
+        if self.plan.window_part is None:
+            return sides
+        numbers = [batch.keys.equalities[-1] for batch in sides.values()]
+        least, greatest = min(each.min() for each in numbers), max(each.max() for each in numbers)
+        if least != greatest:
+            return sides
+        return {side: planned(batch, self.within_one) for side, batch in sides.items()}
+
+
+def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
+    """Return the same rows under a plan with fewer equalities, of which they have the first."""
+    keys = batch.keys
+    kept = KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)
+    return Prepared(plan, batch.side, batch.rows, kept)

@@ -1,0 +1,71 @@
+"""Rows that wait until their tumbling windows close, of one side.
+
+Batches are kept as they come, and what is due is cut out of them: a row is copied when it comes,
+and once more if a part of its batch is due before the rest.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamjoin.batches import owned
+from streamjoin.joins.prepared import Prepared, concatenate
+from streamjoin.kernels import Keys
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A batch that waits, and the numbers of its first and its last window."""
+
+    batch: Prepared
+    first: int
+    last: int
+
+
+def window_numbers(batch: Prepared) -> Keys:
+    """Return the numbers of the windows that rows are in."""
+    return batch.keys.equalities[-1]
+
+
+class Pending:
+    """The rows of one side that wait."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return sum(len(each.batch) for each in self.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and their keys."""
+        return sum(each.batch.rows.nbytes + each.batch.keys.nbytes for each in self.waiting)
+
+    def add(self, batch: Prepared) -> None:
+        """Let rows wait."""
+        if len(batch):
+            numbers = window_numbers(batch)
+            kept = batch.with_rows(owned(batch.rows))
+            self.waiting.append(Waiting(kept, int(numbers.min()), int(numbers.max())))
+
+    def due(self, bound: int) -> Prepared | None:
+        """Return the rows of windows before ``bound``; they go on waiting."""
+        due = [self._before(each, bound) for each in self.waiting if each.first < bound]
+        return concatenate(due) if due else None
+
+    def drop(self, bound: int) -> None:
+        """Forget the rows of windows before ``bound``."""
+        kept: list[Waiting] = []
+        for each in self.waiting:
+            if each.first >= bound:
+                kept.append(each)
+            elif each.last >= bound:
+                numbers = window_numbers(each.batch)
+                rest = each.batch.take(np.flatnonzero(numbers >= bound))
+                kept.append(Waiting(rest, int(numbers[numbers >= bound].min()), each.last))
+        self.waiting = kept
+
+    def _before(self, each: Waiting, bound: int) -> Prepared:
+        if each.last < bound:
+            return each.batch
+        return each.batch.take(np.flatnonzero(window_numbers(each.batch) < bound))

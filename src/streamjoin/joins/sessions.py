@@ -1,0 +1,292 @@
+"""Joins inside session windows: at the end of each session, or as its rows come (`emit`).
+
+A session is made of rows of both streams with equal keys, without a pause longer than the gap. Rows
+that come later can make it longer, or bridge the pause between two; so all rows of open sessions
+wait, and when there is something to join they are cut into sessions anew (`keys.sessions`). With
+``emit="eager"``, a step gives the pairs that are now in one session and were not before::
+
+    new left rows   with all right ones of their session
+    old left rows   with new right ones
+    old left rows   with old right ones, where two sessions have become one
+
+A session is closed when no row that is still on time can belong to it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from streamjoin.batches import owned
+from streamjoin.joins.closed import ClosedRows, word_keys
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns
+from streamjoin.joins.prepared import Prepared, concatenate
+from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags, Keys
+from streamjoin.keys.operands import Side
+from streamjoin.keys.parts import COMPARISONS, EqualityPart, RangePart
+from streamjoin.keys.sessions import session_starts
+from streamjoin.predicates import Equality, NotEqual
+
+NEW = -1  # the session of a row that has just come
+
+
+@dataclass
+class Part:
+    """A batch that waits, and the sessions its rows were in when last looked at."""
+
+    batch: Prepared
+    before: Keys
+
+    @property
+    def times(self) -> Keys:
+        """When its rows are."""
+        assert self.batch.times is not None
+        return self.batch.times
+
+
+Parts = dict[Side, list[Part]]
+Marks = dict[Side, list[Flags]]  # of the rows of each part
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Rows with the numbers of their sessions, and the last time of each session."""
+
+    parts: Parts
+    numbers: dict[Side, list[Keys]]
+    lasts: Keys
+
+    def mark(self, chosen: Flags) -> Marks:
+        """Mark the rows of some sessions."""
+        return {side: [chosen[each] for each in self.numbers[side]] for side in SIDES}
+
+    def old(self) -> Marks:
+        """Mark the rows that were there before."""
+        return {side: [part.before != NEW for part in self.parts[side]] for side in SIDES}
+
+    def select(self, side: Side, flags: list[Flags], plan: JoinPlan) -> Prepared | None:
+        """Return the marked rows of a side as one batch, under a plan that knows their sessions."""
+        chosen = []
+        for part, numbers, marked in zip(self.parts[side], self.numbers[side], flags, strict=True):
+            if marked.any():
+                rows = np.flatnonzero(marked)
+                chosen.append(
+                    in_sessions(part.batch.take(rows), numbers[rows], part.before[rows], plan)
+                )
+        return concatenate(chosen) if chosen else None
+
+
+def with_sessions(plan: JoinPlan) -> JoinPlan:
+    """Return the plan of rows whose sessions are known: their numbers are one more equality.
+
+    Where rows of one session are sure to have equal keys, it is the only one.
+    """
+    assert plan.time_part is not None
+    operands = plan.ranges[plan.time_part].operands
+    session = EqualityPart(Equality("l.session", "r.session"), operands, exact=True)
+    is_sure = len(plan.equalities) <= 1 and all(part.exact for part in plan.equalities)
+    return replace(plan, equalities=(session,) if is_sure else (session, *plan.equalities))
+
+
+def with_bridges(plan: JoinPlan) -> JoinPlan:
+    """Return the same for pairs only that were in different sessions before."""
+    assert plan.time_part is not None
+    operands = plan.ranges[plan.time_part].operands
+    source = NotEqual("l.session", "r.session")
+    differ = RangePart(source, operands, floating=False, exact=COMPARISONS["<>"])
+    return replace(plan, ranges=(*plan.ranges, differ))
+
+
+def in_sessions(batch: Prepared, numbers: Keys, before: Keys, plan: JoinPlan) -> Prepared:
+    """Return rows under a plan that knows their sessions."""
+    equalities = batch.keys.equalities if len(plan.equalities) > 1 else ()
+    ranges = batch.keys.ranges
+    if len(plan.ranges) > len(ranges):
+        ranges = (*ranges, before)
+    return Prepared(
+        plan, batch.side, batch.rows, KeyColumns((numbers, *equalities), ranges, batch.keys.rows)
+    )
+
+
+def both(some: Marks, others: Marks, flipped: bool = False) -> Marks:
+    """Mark the rows that are marked in both or, ``flipped``, in the first only."""
+    return {
+        side: [a & (b ^ flipped) for a, b in zip(some[side], others[side], strict=True)]
+        for side in SIDES
+    }
+
+
+class SessionJoin:
+    """The rows of open sessions; ``eager`` gives matches as they come."""
+
+    def __init__(self, plan: JoinPlan, closed: ClosedRows, deliver: Deliver, eager: bool) -> None:
+        self.plan, self.closed, self.deliver, self.eager = plan, closed, deliver, eager
+        self.parts: Parts = {side: [] for side in SIDES}
+        self.first_end = MAX_KEY  # no session ends before
+        self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
+        self.commands: dict[str, int] = {"close": 0}
+        self.inserted: list[Prepared] = []  # by the last step
+
+    @cached_property
+    def inner(self) -> JoinPlan:
+        """The plan of rows whose sessions are known."""
+        return with_sessions(self.plan)
+
+    @property
+    def gap(self) -> int:
+        """The longest pause inside a session."""
+        assert self.plan.longest_pause is not None
+        return self.plan.longest_pause
+
+    is_lasting = True
+
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on."""
+        self.closed.threads = threads
+
+    def _number(self, parts: Parts) -> Numbered:
+        """Cut rows into sessions."""
+        begin = perf_counter()
+        everything = [part for side in SIDES for part in parts[side]]
+        nothing = np.empty(0, np.int64)
+        groups = [word_keys(self.plan, part.batch.keys)[0] for part in everything]
+        found = session_starts(
+            np.concatenate([*groups, nothing]),
+            np.concatenate([*(part.times for part in everything), nothing]),
+            self.gap,
+        )
+        ends = np.cumsum([0, *(len(part.batch) for part in everything)])
+        cut = iter([found.of_rows[first:last] for first, last in pairwise(ends)])
+        numbers = {side: [next(cut) for _ in parts[side]] for side in SIDES}
+        self.seconds["sessions"] += perf_counter() - begin
+        return Numbered(parts, numbers, found.lasts)
+
+    def _with(self, batches: Batches) -> Parts:
+        """Return the parts, and those that are coming."""
+        parts = {side: list(self.parts[side]) for side in SIDES}
+        for side, batch in batches.items():
+            if len(batch.kept):
+                parts[side].append(Part(batch.kept, np.full(len(batch.kept), NEW)))
+        return parts
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Look for pairs that new rows have brought into one session; changes nothing."""
+        if self.eager and any(len(batch.kept) for batch in batches.values()):
+            everything = self._number(self._with(batches))
+            begin = perf_counter()
+            for sides in self._asks(everything):
+                yield from self.closed.join(sides, deliver or self.deliver)
+            self.seconds["probe"] += perf_counter() - begin
+
+    def _asks(self, everything: Numbered) -> Iterator[dict[Side, Prepared]]:
+        """Yield what is to be joined with what; see the module docstring."""
+        count = everything.lasts.size
+        old, anything = everything.old(), everything.mark(np.ones(count, np.bool_))
+        new = both(anything, old, flipped=True)
+        touched = {side: np.zeros(count, np.bool_) for side in SIDES}
+        least, greatest = np.full(count, MAX_KEY), np.full(count, MIN_KEY)
+        for side in SIDES:
+            for part, numbers, fresh in zip(
+                everything.parts[side], everything.numbers[side], new[side], strict=True
+            ):
+                touched[side][numbers[fresh]] = True
+                np.minimum.at(least, numbers[~fresh], part.before[~fresh])
+                np.maximum.at(greatest, numbers[~fresh], part.before[~fresh])
+        bridged = both(old, everything.mark(least < greatest))
+        asks = [
+            (new, everything.mark(touched["left"]), self.inner),
+            (both(old, everything.mark(touched["right"])), new, self.inner),
+            (bridged, bridged, with_bridges(self.inner)),
+        ]
+        for left, right, plan in asks:
+            marks = {"left": left["left"], "right": right["right"]}
+            chosen = {side: everything.select(side, marks[side], plan) for side in SIDES}
+            yield {side: rows for side, rows in chosen.items() if rows is not None}
+
+    def store(self, batches: Batches) -> None:
+        """Let rows wait for the end of their sessions."""
+        begin = perf_counter()
+        self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
+        for batch in self.inserted:
+            part = Part(batch.with_rows(owned(batch.rows)), np.full(len(batch), NEW))
+            self.parts[batch.side].append(part)
+            self.first_end = min(self.first_end, int(part.times.min()) + self.gap)
+        self.seconds["insert"] += perf_counter() - begin
+        if self.eager and self.inserted:
+            everything = self._number(self.parts)
+            for side in SIDES:
+                pairs = zip(self.parts[side], everything.numbers[side], strict=True)
+                self.parts[side] = [Part(part.batch, numbers) for part, numbers in pairs]
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What `restore` needs beside the rows: nothing."""
+        return {}
+
+    def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
+        """Take back rows that were stored before, without looking for matches."""
+        self.store(batches)
+        self.inserted = []
+
+    def _ended(self, clock: Clock) -> tuple[Numbered, Flags] | None:
+        """Return which sessions have ended; None if none can have."""
+        if not clock.is_over and (clock.watermark is None or clock.watermark <= self.first_end):
+            return None
+        everything = self._number(self.parts)
+        if clock.watermark is None or clock.is_over:
+            return everything, np.ones(everything.lasts.size, np.bool_)
+        return everything, everything.lasts < clock.watermark - self.gap
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Look for the matches of sessions that have ended."""
+        ended = None if self.eager else self._ended(clock)
+        if ended is not None:
+            everything, flags = ended
+            marks = everything.mark(flags)
+            chosen = {side: everything.select(side, marks[side], self.inner) for side in SIDES}
+            sides = {side: rows for side, rows in chosen.items() if rows is not None}
+            yield from self.closed.join(sides, deliver or self.deliver)
+
+    def advance(self, clock: Clock) -> None:
+        """Forget the rows of sessions that have ended."""
+        ended = self._ended(clock)
+        if ended is None:
+            return
+        begin = perf_counter()
+        everything, flags = ended
+        kept = everything.mark(~flags)
+        for side in SIDES:
+            self.parts[side] = [
+                Part(part.batch.take(np.flatnonzero(keep)), part.before[keep])
+                for part, keep in zip(self.parts[side], kept[side], strict=True)
+                if keep.any()
+            ]
+        rest = everything.lasts[~flags]
+        self.first_end = int(rest.min()) + self.gap if rest.size else MAX_KEY
+        self.commands["close"] += int(flags.sum())
+        self.seconds["expire"] += perf_counter() - begin
+
+    @property
+    def rows(self) -> dict[Side, list[Prepared]]:
+        """All rows that are held."""
+        return {side: [part.batch for part in self.parts[side]] for side in SIDES}
+
+    @property
+    def holdings(self) -> Holdings:
+        """What is held."""
+        parts = [part for side in SIDES for part in self.parts[side]]
+        return Holdings(
+            {side: sum(len(part.batch) for part in self.parts[side]) for side in SIDES},
+            sum(part.batch.rows.nbytes + part.batch.keys.nbytes for part in parts),
+            self._number(self.parts).lasts.size,
+        )
+
+    def report(self) -> None:
+        """Nothing is ever lost here."""

@@ -1,0 +1,211 @@
+"""Joins inside tumbling windows: at the end of each, or as its rows come (`emit`).
+
+A window is open until the watermark has passed its end. Rows of a window that is joined ``lazily``
+wait, and are joined once it closes. In an eager window, rows go through an eager algorithm as they
+come, and only what it has left is found at the end. Both give the same pairs::
+
+    emit="close"    rows wait . . . . . . . . . . | closed: all matches
+    emit="eager"    matches . matches . matches . | closed: what is left (PMJ), or nothing
+    emit="auto"     one or the other, decided when a window opens
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from streamjoin.joins.closed import ClosedRows
+from streamjoin.joins.eager_window import EagerWindow
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.pending import Pending, window_numbers
+from streamjoin.joins.plan import SIDES, JoinPlan
+from streamjoin.joins.prepared import Prepared
+from streamjoin.keys.operands import Side
+
+AFTER_ALL = 2**63  # greater than any number
+OpenWindow = Callable[[Batches], EagerWindow | None]  # None: its rows wait
+
+
+class TumblingJoin:
+    """The windows that are open; ``open`` decides how a new one is joined."""
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        closed: ClosedRows,
+        open_window: OpenWindow | None,
+        deliver: Deliver,
+    ) -> None:
+        self.plan, self.closed, self.open_window, self.deliver = plan, closed, open_window, deliver
+        self.pending: dict[Side, Pending] = {side: Pending() for side in SIDES}
+        self.eager: dict[int, EagerWindow] = {}  # by number
+        self.lazy: set[int] = set()  # the numbers of other open windows, where there is a choice
+        self.seconds = {"probe": 0.0, "insert": 0.0, "expire": 0.0}
+        self.commands: dict[str, int] = {"close": 0}
+        self.inserted: list[Prepared] = []  # by the last step
+
+    is_lasting = True
+
+    def set_threads(self, threads: int) -> None:
+        """Work with another number of threads from now on; open eager windows keep theirs."""
+        self.closed.threads = threads
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Look for matches in eager windows; if that fails, or is not finished, nothing changes."""
+        if self.open_window is None:
+            return
+        begin = perf_counter()
+        deliver = deliver or self.deliver
+        touched: list[EagerWindow] = []
+        finished = False
+        try:
+            for number, sides in self._by_window(batches):
+                window = self._window(number, sides)
+                if window is None:
+                    continue
+                touched.append(window)
+                for found in window.push(sides):
+                    for item in deliver(found):
+                        self.seconds["probe"] += perf_counter() - begin
+                        yield item
+                        begin = perf_counter()
+            finished = True
+        finally:
+            if not finished:
+                for window in touched:
+                    window.undo()
+        self.seconds["probe"] += perf_counter() - begin
+
+    def _by_window(self, batches: Batches) -> Iterator[tuple[int, dict[Side, Prepared]]]:
+        """Cut batches by the windows that their rows are in, oldest first."""
+        numbers = {side: window_numbers(each.kept) for side, each in batches.items()}
+        for number in np.unique(np.concatenate([*numbers.values(), np.empty(0, np.int64)])):
+            flags = {side: each == number for side, each in numbers.items()}
+            yield (
+                int(number),
+                {
+                    side: batches[side].kept.select(flags[side])
+                    for side in batches
+                    if flags[side].any()
+                },
+            )
+
+    def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
+        """Return the eager window of a number; None if its rows wait."""
+        if number not in self.eager and number not in self.lazy:
+            assert self.open_window is not None
+            window = self.open_window(sides)
+            if window is None:
+                self.lazy.add(number)
+            else:
+                self.eager[number] = window
+        return self.eager.get(number)
+
+    def store(self, batches: Batches) -> None:
+        """Keep the rows: those of eager windows are there already."""
+        begin = perf_counter()
+        self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
+        for window in self.eager.values():
+            window.settle()
+        for batch in self.inserted:
+            if self.eager:
+                waits = np.isin(window_numbers(batch), list(self.eager), invert=True)
+                batch = batch.select(waits)
+            self.pending[batch.side].add(batch)
+        self.seconds["insert"] += perf_counter() - begin
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What `restore` needs beside the rows: how they were pushed into eager windows."""
+        return {str(number): window.saved for number, window in self.eager.items()}
+
+    def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
+        """Take back rows that were stored before, without looking for matches.
+
+        Those of one window are in the order that they came in.
+        """
+        saved = saved or {}
+        if saved:
+            for number, sides in self._by_window(batches):
+                if str(number) in saved:
+                    plan = self.closed.within_one
+                    self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
+                else:
+                    self.lazy.add(number)
+        self.store(batches)
+        self.inserted = []
+
+    def _bound(self, clock: Clock) -> int | None:
+        """Return the number of the first window that is still open."""
+        part = self.plan.window_part
+        assert part is not None
+        if clock.is_over:
+            return AFTER_ALL
+        if clock.watermark is None:
+            return None
+        return int(part.numbers(np.array([clock.watermark]))[0])
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Look for the matches of windows that the watermark has passed."""
+        bound = self._bound(clock)
+        if bound is None:
+            return
+        deliver = deliver or self.deliver
+        for number in sorted(self.eager):
+            if number < bound:
+                for found in self.eager[number].close():
+                    yield from deliver(found)
+        due = {side: rows for side in SIDES if (rows := self.pending[side].due(bound)) is not None}
+        yield from self.closed.join(due, deliver)
+
+    def advance(self, clock: Clock) -> None:
+        """Forget the windows that the watermark has passed."""
+        bound = self._bound(clock)
+        if bound is None:
+            return
+        begin = perf_counter()
+        for pending in self.pending.values():
+            pending.drop(bound)
+        gone = [number for number in self.eager if number < bound]
+        for number in gone:
+            del self.eager[number]
+        self.lazy = {number for number in self.lazy if number >= bound}
+        self.commands["close"] += len(gone)
+        self.seconds["expire"] += perf_counter() - begin
+
+    @property
+    def rows(self) -> dict[Side, list[Prepared]]:
+        """All rows that are held, in the order of their arrival within a window."""
+        held = {side: [each.batch for each in self.pending[side].waiting] for side in SIDES}
+        for window in self.eager.values():
+            for side in SIDES:
+                held[side] += window.rows_of(side)
+        return held
+
+    @property
+    def holdings(self) -> Holdings:
+        """What is held."""
+        eager = self.eager.values()
+        return Holdings(
+            {
+                side: len(self.pending[side]) + sum(each.count(side) for each in eager)
+                for side in SIDES
+            },
+            sum(pending.nbytes for pending in self.pending.values())
+            + sum(window.nbytes for window in eager),
+            len(self.eager) + len(self._waiting_windows()),
+        )
+
+    def _waiting_windows(self) -> set[int]:
+        numbers = [
+            np.unique(window_numbers(each.batch))
+            for pending in self.pending.values()
+            for each in pending.waiting
+        ]
+        return set(np.concatenate([*numbers, np.empty(0, np.int64)]).tolist())
+
+    def report(self) -> None:
+        """Nothing is ever lost here."""
