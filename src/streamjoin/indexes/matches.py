@@ -36,7 +36,12 @@ def sum_lengths(starts: Positions, ends: Positions) -> Positions:
 
 @kernel
 def expand(
-    starts: Positions, totals: Positions, row_ids: RowIds, names: RowIds, first: int, last: int
+    starts: Positions | RowIds,
+    totals: Positions,
+    row_ids: RowIds,
+    names: RowIds,
+    first: int,
+    last: int,
 ) -> tuple[RowIds, RowIds]:
     """Write out the candidates numbered ``first`` to ``last``, as (name of probe, row) pairs.
 

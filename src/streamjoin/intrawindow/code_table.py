@@ -14,6 +14,7 @@ and lists never do, so what a probe has found stays true.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def probe(words: Words, slots: Slots, latest: RowIds, counts: RowIds) -> int:
             prefetch(slots, SLOT * (np.int64(block[i] >> half) & mask))
         for i in range(block.size):
             at = slot_of(slots, np.uint32(block[i] >> half), mask)
-            count = np.int32(slots[at + 1])
+            count: Int = np.int32(slots[at + 1])
             latest[begin + i], counts[begin + i] = np.int32(slots[at + 2]), count
             total += count
     return total
@@ -92,18 +93,28 @@ def follow(
     names: RowIds,
     first: int,
     last: int,
-) -> tuple[RowIds, RowIds]:
-    """Write out the pairs of the probes ``first`` to ``last``."""
-    size = totals[last] - totals[first]
+    number: Int,
+) -> tuple[RowIds, RowIds, int]:
+    """Write out the pairs numbered ``first`` to ``last``.
+
+    The pairs before may have ended within a list: ``number`` is the tuple to go on with, and so is
+    what is returned.
+    """
+    size = last - first
     probes, found = np.empty(size, np.int32), np.empty(size, np.int32)
-    slot = 0
-    for probe in range(first, last):
+    probe, slot = np.searchsorted(totals, first, side="right") - 1, 0
+    if totals[probe] == first:
         number = latest[probe]
-        for _ in range(totals[probe + 1] - totals[probe]):
-            probes[slot], found[slot] = names[probe], rows[number]
+    while True:
+        name, end = names[probe], min(totals[probe + 1] - first, size)
+        while slot < end:
+            probes[slot], found[slot] = name, rows[number]
             number = before[number]
             slot += 1
-    return probes, found
+        if slot == size:
+            return probes, found, number
+        probe += 1
+        number = latest[probe]
 
 
 @dataclass(frozen=True)
@@ -135,14 +146,14 @@ class Lists:
         return Lists(self.latest, counts, total, self.before, self.row_ids)
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
-        """Yield all pairs, those of a probe together, in blocks of about ``size``."""
+        """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
         if names is None:
             names = np.arange(self.latest.size, dtype=np.int32)
-        totals, first = self._totals, 0
-        while totals[first] < self.total:
-            last = max(int(np.searchsorted(totals, totals[first] + size, "right")) - 1, first + 1)
-            yield follow(self.latest, totals, self.before, self.row_ids, names, first, last)
-            first = last
+        lists, number = (self.latest, self._totals, self.before, self.row_ids, names), 0
+        for first in range(0, self.total, size):
+            last = min(first + size, self.total)
+            probes, rows, number = follow(*lists, first, last, number)
+            yield probes, rows
 
 
 class CodeTable:
@@ -184,7 +195,7 @@ class CodeTable:
         if needed > self.words.size:
             grown = max(needed, 2 * self.words.size)
             words, before = np.empty(grown, np.uint64), np.empty(grown, np.int32)
-            held = [self.words[: self.size], self.before[: self.size]]
+            held: list[NDArray[Any]] = [self.words[: self.size], self.before[: self.size]]
             copy_into(held, [words, before])
             self.words, self.before = words, before
         slots = self.slots.size // SLOT

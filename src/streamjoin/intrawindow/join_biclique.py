@@ -24,7 +24,7 @@ class JoinBiclique:
     """Groups of cores, each with the tuples of its codes."""
 
     def __init__(self, make_core: Callable[[], Core], threads: int = 1, group: int = 1) -> None:
-        if threads % group:
+        if group < 1 or threads % group:
             raise StreamJoinError(
                 f"group={group} cores do not divide {threads} threads into even groups; give a "
                 f"divisor of {threads}"

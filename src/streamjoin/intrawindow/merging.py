@@ -23,7 +23,7 @@ def merge_two(words: Words, first: Int, middle: Int, last: Int, merged: Words) -
     one = words[first:middle]
     two = words[middle:last]
     into = merged[first:last]
-    i, j, slot = 0, 0, 0
+    i, j, slot = np.int64(0), np.int64(0), 0
     while i < one.size and j < two.size:
         a, b = one[i], two[j]
         later = b < a

@@ -67,7 +67,7 @@ def build_own(
 @kernel
 def add_up(ends: Ends, first: Int, last: Int, start: Int) -> int:
     """Turn the counts of buckets, each one place behind, into where they begin."""
-    at = np.int32(start)
+    at: Int = np.int32(start)
     for bucket in range(first, last):
         count = ends[bucket + 1]
         ends[bucket + 1] = at

@@ -9,11 +9,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.partitioning import Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.tables import PAD, Ends, bits_for, find_run, sort_buckets
-from streamjoin.intrawindow.words import Words
+from streamjoin.intrawindow.words import CODE_BITS, Words
 from streamjoin.kernels import Int, Positions, RowIds, kernel
 from streamjoin.threads import share
 
@@ -40,9 +41,9 @@ def fill(left: Words, first: Int, last: Int, shift: Int, ends: Ends, table: Word
         at += count
     for i in range(first, last):
         word = left[i]
-        bucket = np.int64((word << before) >> behind) + 1
-        slot = ends[bucket]
-        ends[bucket] = slot + 1
+        place = np.int64((word << before) >> behind) + 1
+        slot = ends[place]
+        ends[place] = slot + 1
         table[slot] = word
     sort_buckets(table, ends)
 
@@ -71,7 +72,8 @@ def join_parts(
         first, last = left_starts[part], left_starts[part + 1]
         begin, end = right_starts[part], right_starts[part + 1]
         table_bits = 1
-        while (1 << table_bits) < 2 * (last - first):
+        # Behind the code are bits of the row, which matching words do not have in common.
+        while (1 << table_bits) < 2 * (last - first) and bits + table_bits < CODE_BITS:
             table_bits += 1
         behind = np.uint64(64 - table_bits)
         ends = places[: (1 << table_bits) + 1]
@@ -89,6 +91,11 @@ class PRJ:
     """The algorithm; without ``bits``, partitions of about `PART` left words."""
 
     def __init__(self, threads: int = 1, bits: int | None = None) -> None:
+        if bits is not None and not 0 <= bits < CODE_BITS:
+            raise StreamJoinError(
+                f"bits={bits} cannot be taken from codes of {CODE_BITS} bits, of which a table "
+                f"needs one; give 0 to {CODE_BITS - 1}, or none"
+            )
         self.threads, self.bits, self.phases = threads, bits, Phases()
 
     @property

@@ -12,6 +12,7 @@ million times makes a bucket of a million words, that are in order as they come.
 
 import numpy as np
 
+from streamjoin.intrawindow.merging import merge_passes
 from streamjoin.intrawindow.words import Words
 from streamjoin.kernels import Int, RowIds, inlined, kernel
 
@@ -30,6 +31,27 @@ def bits_for(rows: int) -> int:
 
 
 @kernel
+def merge_rising(words: Words) -> None:
+    """Sort words by merging the stretches that ascend already.
+
+    A bucket with a frequent key and a few others is a few of them. Numba's quicksort would need
+    quadratic time for it: its pivots come from the ends and the middle.
+    """
+    runs = 1
+    for i in range(1, words.size):
+        runs += words[i] < words[i - 1]
+    starts, run = np.zeros(runs + 1, np.int64), 1
+    for i in range(1, words.size):
+        if words[i] < words[i - 1]:
+            starts[run] = i
+            run += 1
+    starts[runs] = words.size
+    spare = np.empty_like(words)
+    if merge_passes(words, starts, spare):
+        words[:] = spare
+
+
+@kernel
 def sort_buckets(words: Words, ends: Ends) -> None:
     """Bring equal codes in each bucket together."""
     for bucket in range(ends.size - 1):
@@ -42,7 +64,7 @@ def sort_buckets(words: Words, ends: Ends) -> None:
         if at == last:
             continue
         if last - first > SMALL:
-            words[first:last].sort()
+            merge_rising(words[first:last])
             continue
         for i in range(at, last):
             word, slot = words[i], i

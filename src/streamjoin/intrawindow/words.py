@@ -19,12 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.kernels import Int, Keys, RowIds, kernel
 
 Words = NDArray[np.uint64]
 
 CODE_BITS = 32
 BASE = -(2**31)  # where the keys to come are not known, those of 32 bits are exact
+MOST_ROWS = 2**31 - 2**12  # row ids and places have 31 bits, and a table has places to spare
 NO_WORDS: Words = np.empty(0, np.uint64)
 
 
@@ -61,6 +63,11 @@ def pack(keys: Keys, base: Int, first: Int, words: Words) -> bool:
 
 def make_words(keys: Keys, base: int = BASE, first: int = 0) -> tuple[Words, bool]:
     """Return the words of keys, whose rows count from ``first``, and whether codes are exact."""
+    if first + keys.size > MOST_ROWS:
+        raise StreamJoinError(
+            f"a side of this window has {first + keys.size:,} rows or more, and at most "
+            f"{MOST_ROWS:,} can be numbered; give a shorter window"
+        )
     words = np.empty(keys.size, np.uint64)
     exact = pack(keys, base, first, words)
     return words, bool(exact)
