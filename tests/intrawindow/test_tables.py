@@ -1,0 +1,147 @@
+"""Tables: buckets in order, runs of equal codes found, and a table that grows."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from intrawindow.small_windows import (
+    HALF,
+    LAST,
+    count_expected,
+    expected,
+    found,
+    packed,
+    rows,
+    windows,
+    words_of,
+)
+from streamjoin.intrawindow import code_table
+from streamjoin.intrawindow.code_table import SLOT, CodeTable
+from streamjoin.intrawindow.npj import NPJ
+from streamjoin.intrawindow.npj import probe as probe_runs
+from streamjoin.intrawindow.tables import SMALL, bits_for, sort_buckets
+
+
+def sort(words, ends):
+    """Sort the buckets of words; look that each is what a sort makes of it."""
+    given = words.copy()
+    sort_buckets(words, np.array(ends, np.int32))
+    for first, last in pairwise(ends):
+        assert np.array_equal(words[first:last], np.sort(given[first:last]))
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 2, 3, SMALL - 1, SMALL, SMALL + 1, 100]), max_size=6),
+    seed=st.integers(0, 2**32),
+    codes=st.integers(1, 40),
+)
+def test_buckets_of_any_size_are_sorted(sizes, seed, codes):
+    random = np.random.default_rng(seed)
+    ends = np.cumsum([0, *sizes]).tolist()
+    sort(words_of(random.integers(0, codes, ends[-1])), ends)
+
+
+FREQUENT = 1 << 19
+BUCKETS = {
+    "a rare code at the end": np.r_[np.ones(FREQUENT), 0],
+    "a rare code in the middle": np.r_[np.ones(FREQUENT), 0, np.ones(FREQUENT)],
+    "a rare code at the beginning": np.r_[1, np.zeros(FREQUENT)],
+    "one after the other": np.repeat([1, 0], FREQUENT),
+    "in turns": np.tile([1, 0], FREQUENT),
+    "descending": np.arange(FREQUENT)[::-1],
+    "up and down": np.r_[np.arange(FREQUENT), np.arange(FREQUENT)[::-1]],
+}
+
+
+@pytest.mark.parametrize("codes", BUCKETS.values(), ids=BUCKETS.keys())
+def test_a_bucket_with_frequent_codes_takes_no_quadratic_time(codes):
+    sort(words_of(codes.astype(np.uint64)), [0, codes.size])  # it would be half a minute
+
+
+@given(sides=windows(), threads=st.integers(1, 3))
+def test_runs_of_a_table_without_slack(sides, threads):
+    left, right = map(words_of, sides)
+    left = left if left.size else words_of([5])
+    bits = bits_for(left.size)
+    ends, table = NPJ(threads)._build(left, 64 - bits, 1 << bits)
+    ends = ends[: (1 << bits) + 1]
+    assert np.array_equal(table[: left.size], np.sort(left))  # buckets are ranges of codes
+    assert np.array_equal(
+        ends, np.searchsorted(np.sort(left) >> np.uint64(64 - bits), range(ends.size))
+    )
+    starts, counts = np.empty(right.size, np.int32), np.empty(right.size, np.int32)
+    total = probe_runs(right, 64 - bits, ends, table, starts, counts)
+    codes = table[: left.size] >> HALF
+    first, last = (np.searchsorted(codes, right >> HALF, side) for side in ("left", "right"))
+    assert np.array_equal(counts, last - first)
+    assert np.array_equal(starts[counts > 0], first[counts > 0])
+    assert total == counts.sum()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Let a table begin with two slots, so that it grows at once."""
+    monkeypatch.setattr(code_table, "FEWEST", 2)
+
+
+def check(table, words):
+    """What the docstring of `CodeTable` promises."""
+    assert len(table) == words.size
+    assert np.array_equal(table.words[: len(table)], words)
+    slots = table.slots.reshape(-1, SLOT)
+    taken = slots[slots[:, 1] > 0]
+    assert 2 * table.codes <= len(slots)
+    assert len(taken) == table.codes == np.unique(taken[:, 0]).size
+    assert taken[:, 1].sum() == words.size
+    for code, count, latest, _ in taken.tolist():
+        numbers = [latest]
+        while (before := int(table.before[numbers[-1]])) >= 0 and len(numbers) <= count:
+            numbers.append(before)
+        same = np.flatnonzero(words >> HALF == np.uint64(code))
+        assert numbers == same[::-1].tolist()
+        assert count == same.size
+
+
+@pytest.mark.usefixtures("tiny")
+@given(sides=windows(), cuts=st.lists(st.integers(0, 200), max_size=4))
+def test_a_table_that_grows_finds_each_tuple_once(sides, cuts):
+    left, right = map(words_of, sides)
+    table, pieces, had = CodeTable(), [], []
+    for part in np.split(left, sorted(min(cut, left.size) for cut in cuts)):
+        table.insert(part)
+        check(table, left[: len(table)])
+        piece = table.probe(right, "right")
+        pairs = expected(left[: len(table)], right)
+        assert (piece is None) == (pairs.size == 0)
+        if piece is not None:
+            pieces.append(piece)
+            had.append(pairs)
+        for earlier, pairs in zip(pieces, had, strict=True):
+            assert np.array_equal(found([earlier]), pairs)
+
+
+def test_an_empty_table_and_probes_without_words():
+    table = CodeTable()
+    assert table.probe(words_of([0, LAST]), "left") is None
+    table.insert(words_of([]))
+    assert table.probe(words_of([]), "left") is None
+    table.insert(words_of([0, LAST, 0]))
+    check(table, words_of([0, LAST, 0]))
+    assert table.probe(words_of([]), "left") is None
+    assert table.nbytes > 0
+    piece = table.probe(words_of([0], first=9), "left")
+    assert [rows.tolist() for rows in next(piece.pairs(10))] == [[9, 9], [2, 0]]
+
+
+def test_a_table_of_many_codes():
+    random = np.random.default_rng(6)
+    words = words_of(random.integers(0, 2**32, 30_000))
+    table = CodeTable()
+    for part in np.array_split(words, 20):
+        table.insert(part)
+    piece = table.probe(words, "left")
+    assert len(piece) == count_expected(words, words)
+    assert np.isin(packed(rows(words), rows(words)), found([piece])).all()
