@@ -207,18 +207,26 @@ class JoinConfig:
         wait = None if self.batch_us is None else self.batch_us / 1e6
         return Engine(plan, join, schema, order, numbers, Collector(self.batch_rows, wait))
 
+    def is_closing(self, plan: JoinPlan) -> bool:
+        """Whether windows close, and rows wait for that or go through an eager algorithm.
+
+        An index gives the matches inside tumbling windows as rows come, where one is asked for, or
+        where the condition has a band or an inequality.
+        """
+        if not plan.closes or self.emit == "close" or isinstance(self.window, SessionWindow):
+            return plan.closes
+        return self.algorithm in EAGER or (self.algorithm == "auto" and not plan.open_ranges)
+
     def _make_closing(
         self, plan: JoinPlan, deliver: Deliver, threads: int
     ) -> TumblingJoin | SessionJoin | None:
         """Return what joins windows that close, if these do and no index does it as rows come."""
-        if not plan.closes:
+        if not self.is_closing(plan):
             return None
         if isinstance(self.window, SessionWindow):
             return SessionJoin(plan, self.closed_rows(plan, deliver), deliver, self.emit == "eager")
         if self.emit == "close":
             return TumblingJoin(plan, self.closed_rows(plan, deliver), None, deliver)
-        if self.algorithm not in EAGER and (self.algorithm != "auto" or plan.open_ranges):
-            return None
         closed = self.closed_rows(plan, deliver)
 
         def open_window(sides: Batches) -> EagerWindow | None:

@@ -292,6 +292,11 @@ class Handshake:
         """What all cores hold."""
         return Holdings.of(self.parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all chains hold."""
+        return self.holdings.nbytes
+
     def advance(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""
 

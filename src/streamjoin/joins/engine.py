@@ -119,7 +119,7 @@ class Engine:
                 batch.marks = choose(side, batch)
         yield from self._join(coming.prepared, coming.interleaved)
         self.count(coming)
-        yield from self._close()
+        yield from self.close_windows()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Send batches to the threads that join them, without waiting for their matches.
@@ -169,7 +169,7 @@ class Engine:
             raise
         finally:
             self.collector.clear()
-        return [*delivered, *self._close()]
+        return [*delivered, *self.close_windows()]
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
@@ -179,7 +179,7 @@ class Engine:
         if self.join.is_lasting:
             self.collector.clear()
             self.join.store(coming)
-            return [*found, *self._close(leave)]
+            return [*found, *self.close_windows(leave)]
         self._unsettled = coming
         return found
 
@@ -189,7 +189,7 @@ class Engine:
             self.join.store(self._unsettled)
             self._unsettled = None
             self.collector.clear()
-            for _ in self._close():
+            for _ in self.close_windows():
                 pass  # a sliding window gives nothing when rows leave it
 
     def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
@@ -236,12 +236,12 @@ class Engine:
         """Do as `advance` does, but give the matches as they are found; all must be taken."""
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
-            yield from self._close(deliver)
+            yield from self.close_windows(deliver)
 
     def finish(self, deliver: Deliver | None = None) -> list[Any]:
         """Note that no rows come any more, and return the matches of windows that are open."""
         self.watermark, self.is_over = MAX_KEY, True
-        return list(self._close(deliver))
+        return list(self.close_windows(deliver))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
@@ -254,8 +254,11 @@ class Engine:
         """How far the streams have come."""
         return Clock(dict(self.counters.rows), self.watermark, self.is_over)
 
-    def _close(self, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Drop what has left the window, unless rows wait for it; give what closing it gives."""
+    def close_windows(self, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Drop what has left the window, unless rows wait for it; give what closing it gives.
+
+        All of it must be taken.
+        """
         if self.collector.count:
             return
         clock, join = self.clock, self.streaming or self.join

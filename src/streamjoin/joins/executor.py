@@ -135,6 +135,11 @@ class Executor(Protocol):
         """What is held now."""
         ...
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held now."""
+        ...
+
     def report(self) -> None:
         """Raise if a part of the windows was lost since the last time."""
         ...

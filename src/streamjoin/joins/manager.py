@@ -179,6 +179,11 @@ class Manager:
         """What both chains hold."""
         return Holdings.of(self.parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all chains hold."""
+        return self.holdings.nbytes
+
     def advance(self, clock: Clock) -> None:
         """Drop the subwindows whose rows have all left the window."""
         self.expire(self.needed(clock))

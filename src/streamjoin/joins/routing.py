@@ -95,6 +95,13 @@ class RoutingTable:
         return cls(cores, (Epoch(np.empty(0, np.int64), np.array([ALL], np.int32)),))
 
     @classmethod
+    def even(cls, cores: int) -> "RoutingTable":
+        """Return a table that gives each core an even part of all keys, such as hashes."""
+        splitters = [MIN_KEY + (number << 64) // cores for number in range(1, cores)]
+        owners = np.arange(cores, dtype=np.int32)
+        return cls(cores, (Epoch(np.array(splitters, np.int64), owners),))
+
+    @classmethod
     def from_sample(cls, sample: Keys, cores: int, more_comes: bool = False) -> "RoutingTable":
         """Return a table whose cores would store equal parts of a sample.
 

@@ -281,12 +281,23 @@ class SessionJoin:
     @property
     def holdings(self) -> Holdings:
         """What is held."""
-        parts = [part for side in SIDES for part in self.parts[side]]
         return Holdings(
             {side: sum(len(part.batch) for part in self.parts[side]) for side in SIDES},
-            sum(part.batch.rows.nbytes + part.batch.keys.nbytes for part in parts),
+            self.nbytes,
             self._number(self.parts).lasts.size,
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows and keys."""
+        parts = [part for side in SIDES for part in self.parts[side]]
+        return sum(part.batch.rows.nbytes + part.batch.keys.nbytes for part in parts)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The time of the first row that waits, and when a session may end; None if none waits."""
+        times = [int(part.times.min()) for side in SIDES for part in self.parts[side]]
+        return (min(times), self.first_end + 1) if times else None
 
     def report(self) -> None:
         """Nothing is ever lost here."""

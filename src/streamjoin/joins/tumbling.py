@@ -194,10 +194,24 @@ class TumblingJoin:
                 side: len(self.pending[side]) + sum(each.count(side) for each in eager)
                 for side in SIDES
             },
-            sum(pending.nbytes for pending in self.pending.values())
-            + sum(window.nbytes for window in eager),
+            self.nbytes,
             len(self.eager) + len(self._waiting_windows()),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows, keys and tables."""
+        waiting = sum(pending.nbytes for pending in self.pending.values())
+        return waiting + sum(window.nbytes for window in self.eager.values())
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """When the first window begins that is open, and when it ends; None if none is."""
+        part = self.plan.window_part
+        assert part is not None
+        waiting = [each.first for pending in self.pending.values() for each in pending.waiting]
+        first = min([*waiting, *self.eager], default=None)
+        return None if first is None else (part.start(first), part.start(first + 1))
 
     def _waiting_windows(self) -> set[int]:
         numbers = [

@@ -6,7 +6,7 @@ hashes and routing need not know of windows.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from math import ceil, lcm
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,10 @@ class WindowPart(EqualityPart):
     def numbers(self, times: Keys) -> Keys:
         """Return the number of the window that each time is in."""
         return number_windows(times, self.length, self.offset)
+
+    def start(self, number: int) -> int:
+        """Return the first time in a window."""
+        return number if self.length < 1 else ceil(self.offset + number * self.length)
 
 
 def number_windows(times: Keys, length: Fraction, offset: Fraction) -> Keys:

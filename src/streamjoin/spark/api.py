@@ -1,6 +1,6 @@
 """What users of Spark call: `join`, `explain` and, once a session, `configure`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,9 +23,9 @@ from streamjoin.spark.planning import (
 from streamjoin.spark.schemas import arrow_schema, joined_struct
 from streamjoin.spark.session import check_cores, check_session, labels
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.streams import JoinProcessor, join_streams
+from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.windows import CountWindow, Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 
@@ -42,6 +42,9 @@ def join(
     cores: int | None = None,
     name: str = "streamjoin",
     ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both not, by any condition.
 
@@ -50,11 +53,12 @@ def join(
     on:
         The condition as SQL text over the aliases ``l`` and ``r``: any function that Spark knows.
     window:
-        `TimeWindow` (pairs whose event times are close) or `CountWindow` (each row meets the last
-        n rows of the other stream). Tables may be joined without one.
+        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last n
+        rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
+        `SessionWindow` (pairs without a long pause between). Tables may be joined without one.
     time:
-        The event-time columns ``(left, right)`` of a `TimeWindow`. Streams need `withWatermark` on
-        both of them.
+        The event-time columns ``(left, right)`` of any window but a `CountWindow`. Streams need
+        `withWatermark` on both of them.
     order:
         Count windows: the columns that give arrival order within a micro-batch.
     algorithm:
@@ -72,13 +76,28 @@ def join(
         Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
         first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
         does a number from 1, with so many rows of the other stream in one group.
+    emit:
+        Tumbling and session windows: ``"close"`` gives their matches in the batch whose watermark
+        has passed their end, ``"eager"`` as rows come. The pairs are the same.
+    optimize, tuning:
+        As in `StreamJoin`.
 
     Returns
     -------
     An ordinary DataFrame: left's columns, then right's; right names that clash get ``_right``.
     """
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
+    config = JoinConfig.check(
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        ordered=ordered,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
+    )
     check_cores(cores)
     check_order(left, right, config)
     if left.isStreaming:
@@ -86,7 +105,8 @@ def join(
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
         check_watermarks({"left": left, "right": right}, config)
-        joined = join_streams(inputs, spec, output, JoinProcessor)
+        processor = ClosingProcessor if spec.closes else JoinProcessor
+        joined = join_streams(inputs, spec, output, processor)
     elif isinstance(window, CountWindow):
         return join_counted(left, right, config, routing, cores)
     else:
@@ -107,10 +127,23 @@ def explain(
     routing: str = "auto",
     cores: int | None = None,
     ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
 ) -> str:
     """Say how `join` would understand and run a condition; takes the same arguments."""
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
+    config = JoinConfig.check(
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        ordered=ordered,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
+    )
     check_cores(cores)
     check_order(left, right, config)
     inputs = prepare_inputs(left, right, config)
@@ -210,18 +243,25 @@ def stream_spec(
     config, plan = inputs.config, inputs.plan()
     if config.window is None:
         raise WindowError(
-            "a join of streams needs a window: TimeWindow('10 minutes') with time=('ts', 'ts'), or "
-            "CountWindow(1000)"
+            "a join of streams needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
+            "minute') or SessionWindow('10 minutes') with time=('ts', 'ts'), or CountWindow(1000)"
         )
     partitions = check_session(spark, cores)
     kind, _ = choose_routing(plan, config, routing, tables=False)
+    if plan.longest_pause is not None and not plan.equalities:
+        if (cores or 1) > 1:
+            raise StreamJoinError(
+                f"cores={cores} for {config.window} and a condition without an equality: any row "
+                "can belong to any session, so one core has to see them all; leave cores out"
+            )
+        cores = 1
     part = range_part(plan, tables=False) if kind == "range" else None
     return make_spec(inputs, kind, part, labels(cores or partitions, partitions), name)
 
 
 def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:
     """Refuse streams whose state could never be dropped."""
-    if not isinstance(config.window, TimeWindow):
+    if isinstance(config.window, CountWindow):
         return
     assert config.time is not None
     for side, column in zip(SIDES, config.time, strict=True):

@@ -32,7 +32,7 @@ class Kept:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows and indexes."""
-        return sum(chain.nbytes for chain in self.engine.chains.values())
+        return self.engine.join.nbytes
 
 
 _KEPT: OrderedDict[str, Kept] = OrderedDict()

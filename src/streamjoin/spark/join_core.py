@@ -142,12 +142,13 @@ class JoinCore:
         for delivery in engine.flow(batches, choose):
             yield from delivery.rows
 
-    def expire(self) -> None:
+    def expire(self) -> Iterator[pa.RecordBatch]:
         """Drop what the watermark has passed, in a batch without rows for this core."""
         self.kept = self._take_kept()
         if self.kept is not None and self.watermark is not None:
             self.kept.engine.advance(self.watermark)
         self._write(None, None)
+        return iter(())
 
     def _take_kept(self) -> Kept | None:
         """Return the engine that this worker has, unless it is ahead: a task failed after it."""
@@ -201,9 +202,8 @@ class JoinCore:
         manifest, store, kept = self.manifest, self.store, self.kept
         is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
         if kept is not None and is_complete:
-            for batch in kept.engine.manager.inserted:
+            for batch in self._inserted():
                 self._add(batch)
-            kept.engine.manager.inserted = []
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
         needed = self.needed(self.watermark)
@@ -230,6 +230,13 @@ class JoinCore:
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
         self.metrics.describe(manifest, None if kept is None else kept.engine)
+
+    def _inserted(self) -> list[Prepared]:
+        """Take what the engine has stored in this batch."""
+        assert self.kept is not None
+        manager = self.kept.engine.manager
+        inserted, manager.inserted = manager.inserted, []
+        return inserted
 
     def _adapt(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None

@@ -72,7 +72,7 @@ class Metrics:
         yield
         after = {**engine.seconds, **engine.join.seconds}
         for name in ("keys", "sort", "probe", "insert"):
-            setattr(self, f"{name}_ms", 1e3 * (after[name] - before[name]))
+            setattr(self, f"{name}_ms", 1e3 * (after.get(name, 0) - before.get(name, 0)))
         self.matches = engine.counters.matches - matches
 
     def add_rows(self, sides: "dict[Side, Coming]") -> None:
@@ -88,7 +88,7 @@ class Metrics:
         self.state_bytes = sum(segment.bytes for segment in manifest.segments)
         self.epochs = len(manifest.table.epochs) if manifest.table else 0
         if engine is not None:
-            self.memory_bytes = sum(chain.nbytes for chain in engine.chains.values())
+            self.memory_bytes = engine.join.nbytes
 
     def to_json(self) -> str:
         """Write for the metrics row."""

@@ -145,7 +145,20 @@ def choose_routing(
                 "number them; use 'split' or 'auto'" + ("" if counted else ", or ordered='none'")
             )
         return "split", "every core numbers all rows, and stores its turn"
-    if routing == "hash" and not plan.equalities:
+    equal = plan.equalities if plan.window_part is None else plan.equalities[:-1]
+    if config.is_closing(plan) and not equal:
+        if routing not in ("auto", "split"):
+            raise StreamJoinError(
+                f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
+                "closes, and a condition without an equality; use 'split' or 'auto'"
+            )
+        return "split", "left rows go to one core each, right rows to all of them"
+    if config.is_closing(plan) and routing in ("range", "split"):
+        raise StreamJoinError(
+            f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
+            "closes: equal rows must be in one core; use 'hash' or 'auto'"
+        )
+    if routing == "hash" and not equal:
         raise StreamJoinError(
             "routing='hash' needs an equality in the condition, such as l.a = r.a; use 'auto'"
         )
@@ -155,7 +168,7 @@ def choose_routing(
         )
     if routing != "auto":
         return routing, "asked for"
-    if plan.equalities:
+    if equal:
         return "hash", "equal rows meet in one core"
     if part is not None:
         return "range", "a row's band touches one core or two neighbours"

@@ -1,6 +1,6 @@
 """What Spark sends to the workers: one join, described once and bound in each process once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -67,7 +67,12 @@ class JoinSpec:
     @property
     def adapts(self) -> bool:
         """Whether the routing follows the data."""
-        return self.routing != "split" and self.cores > 1
+        return self.routing != "split" and self.cores > 1 and not self.closes
+
+    @property
+    def closes(self) -> bool:
+        """Whether rows wait until their window closes: equal ones must be in one core then."""
+        return self.config.is_closing(self.plan())
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -87,17 +92,27 @@ class JoinSpec:
             "routing": self.routing,
             "ordered": self.ordering and str(self.ordering),
             "core labels": list(self.labels),
+            **({"emit": self.config.emit} if self.closes else {}),
         }
 
     def plan(self) -> JoinPlan:
         """Return the plan, bound once a process."""
         return plan_of(self)
 
+    @property
+    def _deliver(self) -> Callable[[Found, pa.Schema], Iterator[Delivery]]:
+        names: Names = dict(zip(SIDES, self.columns, strict=True))
+        return partial(_gather, names=names, schema=self.result_schema, ordering=self.ordering)
+
+    def make_manager(self) -> Manager:
+        """Return what joins rows that are all there, whose result has the user's columns."""
+        plan, schema = self.plan(), self.result_schema
+        rows = self.config.closed_rows(plan, lambda found: self._deliver(found, schema))
+        return rows.make_manager(plan)
+
     def make_engine(self) -> Engine:
         """Return an engine without rows, whose result has the user's columns."""
-        names: Names = dict(zip(SIDES, self.columns, strict=True))
-        ordering = self.ordering
-        deliver = partial(_deliver, names=names, schema=self.result_schema, ordering=ordering)
+        deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         return self.config.make_engine(
             self.schemas, deliver=deliver, numbers=self.numbered, manager=manager
@@ -132,10 +147,13 @@ class JoinSpec:
 
     def first_table(self) -> RoutingTable | None:
         """Return the routing that needs no data; None if it does."""
-        return None if self.adapts else RoutingTable.split(self.cores)
+        if self.adapts:
+            return None
+        is_hashed = self.routing == "hash" and self.closes
+        return RoutingTable.even(self.cores) if is_hashed else RoutingTable.split(self.cores)
 
 
-def _deliver(
+def _gather(
     found: Found, _: pa.Schema, names: Names, schema: pa.Schema, ordering: Ordering | None
 ) -> Iterator[Delivery]:
     return gather(found, schema, names, ordering)

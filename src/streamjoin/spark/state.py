@@ -57,6 +57,7 @@ class Manifest:
     timer: int | None = None
     batch: int = -1  # that wrote it last, and the watermark of that batch
     watermark_ms: int = 0
+    windows: dict[str, Any] = field(default_factory=dict)  # that are open, and joined eagerly
 
     def to_bytes(self) -> bytes:
         """Write as JSON."""

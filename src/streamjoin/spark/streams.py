@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from streamjoin.batches import together
 from streamjoin.spark import frames, metrics
+from streamjoin.spark.closing_core import ClosingCore
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.metrics import COLUMN
@@ -38,7 +39,7 @@ FRAME = "frame"
 class JoinProcessor(StatefulProcessor):
     """Spark's side of a join core: rows and timers in, joined rows out."""
 
-    core_class = JoinCore
+    core_class: type[JoinCore] = JoinCore
 
     def __init__(self, spec: JoinSpec, flat: bool) -> None:
         self.spec, self.flat = spec, flat
@@ -82,7 +83,8 @@ class JoinProcessor(StatefulProcessor):
         """Drop what the watermark has passed."""
         core = self._core(key, timerValues)
         core.manifest.timer = None  # it has just gone off
-        core.expire()
+        for batch in together(core.expire(), ENOUGH):
+            yield self._rows(batch)
         yield self._told(core)
 
     def close(self) -> None:
@@ -107,6 +109,12 @@ class JoinProcessor(StatefulProcessor):
             return pd.DataFrame({FRAME: [None], COLUMN: told.to_pylist()})
         schema = self.spec.result_schema
         return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told])
+
+
+class ClosingProcessor(JoinProcessor):
+    """The same for windows that close."""
+
+    core_class = ClosingCore
 
 
 MakeProcessor = Callable[[JoinSpec, bool], JoinProcessor]

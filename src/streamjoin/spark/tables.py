@@ -97,6 +97,8 @@ def lay_out(spec: JoinSpec, samples: dict[Side, Sampled], cores: int | None) -> 
         cores = 1
         if max(each.rows for each in samples.values()) > FEW_ROWS:
             cores = min(max(ceil(rows / CORE_ROWS), LEAST_CORES), MOST_CORES)
+    if spec.plan().longest_pause is not None:  # all rows that a session may have are in one core
+        return Layout(stored, RoutingTable.even(cores if spec.routing == "hash" else 1))
     if spec.routing == "split" or cores == 1:
         return Layout(stored, RoutingTable.split(cores))
     # Probing rows are work too: where they crowd, cells should be small.
@@ -161,6 +163,22 @@ class TableCores:
                 yield rows.rename_columns(plain_names(rows.num_columns))
 
     def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+        if self.spec.plan().longest_pause is not None:
+            return self._join_sessions(arrived)
+        return self._join_stored(arrived)
+
+    def _join_sessions(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+        """Join all rows of a core at once: any of them may make a session longer."""
+        engine = self.spec.make_engine()
+        for role, frame in arrived:
+            side = self.stored if role == Role.STORE else OTHER[self.stored]
+            rows = frames.unpack(frame.as_buffer())[0]
+            engine.join.store({side: prepare(engine.plan, side, rows)})
+        for delivery in engine.finish():
+            yield from delivery.rows
+
+    def _join_stored(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+        """Sort the rows that are stored into an index, and let the others probe it as they come."""
         held: list[pa.RecordBatch] = []
         for role, frame in arrived:
             if role != Role.STORE:
@@ -172,7 +190,7 @@ class TableCores:
             return
         plan, probing = self.spec.plan(), OTHER[self.stored]
         stored = prepare(plan, self.stored, pa.concat_batches(held))
-        engine = self.spec.make_engine()
+        manager = self.spec.make_manager()
         window: Subwindow | None = None
         for _, each in chain([(role, frame)], arrived):
             batch = prepare(plan, probing, frames.unpack(each.as_buffer())[0])
@@ -180,15 +198,15 @@ class TableCores:
                 continue
             if window is None:
                 samples = {self.stored: stored.keys.sample(), probing: batch.keys.sample()}
-                keeper = engine.chains[self.stored]
-                if engine.manager.chooses:
+                keeper = manager.chains[self.stored]
+                if manager.chooses:
                     choose(keeper, self.stored, samples, len(batch), len(stored))
                 else:
                     choose_order(keeper, self.stored, samples)
-                engine.chains[probing].layout = keeper.layout
+                manager.chains[probing].layout = keeper.layout
                 window = keeper.alone(stored)
-            engine.manager.sort([batch])
-            for delivery in engine.manager.probe([(batch, [window])]):
+            manager.sort([batch])
+            for delivery in manager.probe([(batch, [window])]):
                 yield from delivery.rows
 
 

@@ -183,6 +183,11 @@ class SplitExecutor:
         """What all cores hold."""
         return Holdings.of(self.parts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all chains hold."""
+        return self.holdings.nbytes
+
     def advance(self, clock: Clock) -> None:
         """Tell all cores how far the streams have come."""
         if self._distributor is not None:

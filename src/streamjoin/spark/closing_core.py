@@ -1,0 +1,150 @@
+"""A join core of windows that close: rows wait in the state, and are joined at the end.
+
+::
+
+    frames -> own rows -> engine: wait, or an eager algorithm -> joined rows, if eager
+                              |
+    timer, or the next rows: the watermark has passed the end of a window -> joined rows
+
+A row is late by Spark's rule, as in every `JoinCore`. The watermark of its own batch closes windows
+after the batch's rows have come in. The state of a batch tells its watermark, so whoever loads it
+knows which windows are closed: segments may hold their rows beside those of open ones.
+
+With a routing by hash, equal rows are stored by one core, and that is all. Otherwise right rows go
+to every core and left rows to one each, a join matrix: a pair is found where its left row is.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.joins.executor import Clock
+from streamjoin.joins.pending import window_numbers
+from streamjoin.joins.plan import SIDES
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.sessions import SessionJoin
+from streamjoin.joins.tumbling import TumblingJoin
+from streamjoin.kernels import MAX_KEY, Flags
+from streamjoin.keys.operands import Side
+from streamjoin.spark import state
+from streamjoin.spark.cache import Kept
+from streamjoin.spark.join_core import JoinCore
+from streamjoin.spark.receiving import Arrived, receive
+
+FEW = 4  # windows of a batch that have segments of their own, which are dropped as a whole
+
+
+class ClosingCore(JoinCore):
+    """One core in one micro-batch."""
+
+    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+        """Take the rows of one micro-batch in, close windows, then write what has changed."""
+        with self.metrics.phase("unpack"):
+            received = receive(self.spec, self.number, None, arrived)
+        coming = received.sides
+        if self.number == 0:  # one core counts for all
+            self.metrics.add_rows(coming)
+        self.kept = self._take()
+        batches = {
+            side: rows.batch(self.spec.schemas[side])
+            for side, rows in coming.items()
+            if rows.stored or rows.probing
+        }
+
+        def choose(side: Side, batch: Prepared) -> Flags:
+            count = coming[side].count
+            self.metrics.late += int(np.count_nonzero(batch.late < count))
+            self.metrics.probes += len(batch)
+            if side == "right":
+                return np.ones(len(batch), np.bool_)
+            positions = np.arange(len(batch)) if batch.positions is None else batch.positions
+            return positions < count
+
+        with self.metrics.engine(self.kept.engine):
+            yield from self.join(self.kept.engine, batches, choose)
+            yield from self._close()
+        with self.metrics.phase("state"):
+            self._write(None, received.newest)
+
+    def expire(self) -> Iterator[pa.RecordBatch]:
+        """Close what the watermark has passed, in a batch without rows for this core."""
+        self.kept = self._take()
+        with self.metrics.engine(self.kept.engine):
+            yield from self._close()
+        self._write(None, None)
+
+    def _close(self) -> Iterator[pa.RecordBatch]:
+        """Join the windows that the watermark of this batch has passed."""
+        assert self.kept is not None
+        engine = self.kept.engine
+        if self.watermark is not None:
+            engine.watermark = self.watermark
+            for delivery in engine.close_windows():
+                yield from delivery.rows
+        self.manifest.windows = self._windows(self.kept).saved
+
+    def _take(self) -> Kept:
+        """Return an engine that holds what the state holds."""
+        kept, manifest = self._take_kept(), self.manifest
+        live = {segment.id for segment in manifest.segments}
+        if kept is not None and kept.batch == manifest.batch and set(kept.segments) == live:
+            self.metrics.cache_hits += 1
+        else:
+            self.metrics.cache_misses += 1
+            kept = Kept(self.spec.make_engine())
+            with self.metrics.phase("load"):
+                self._windows(kept).restore(self._load(manifest.segments), manifest.windows)
+            closed = self._as_key(manifest.watermark_ms)
+            if closed is not None:
+                kept.engine.join.advance(Clock({}, closed))
+            kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
+        kept.engine.watermark = self.late_before
+        return kept
+
+    def _windows(self, kept: Kept) -> TumblingJoin | SessionJoin:
+        """Return the windows of an engine."""
+        join = kept.engine.join
+        assert isinstance(join, TumblingJoin | SessionJoin)
+        return join
+
+    def _inserted(self) -> list[Prepared]:
+        """Take what the engine has stored in this batch."""
+        assert self.kept is not None
+        windows = self._windows(self.kept)
+        inserted, windows.inserted = windows.inserted, []
+        return inserted
+
+    def _add(self, batch: Prepared) -> None:
+        """Write stored rows as segments, one for each of a few windows."""
+        shares = [batch]
+        if self.plan.window_part is not None:
+            numbers = window_numbers(batch)
+            each = np.unique(numbers)
+            if 1 < each.size <= FEW:
+                shares = [batch.take(np.flatnonzero(numbers == number)) for number in each]
+        for share in shares:
+            assert share.times is not None
+            last = int(share.times.max())
+            state.add(self.store, self.manifest, batch.side, share.rows, last)
+
+    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+        """Return the least time that a row of an open window can have."""
+        if self.kept is None:
+            return None
+        span = self._windows(self.kept).span
+        return dict.fromkeys(SIDES, MAX_KEY if span is None else span[0])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this core has nothing that waits."""
+        return not self.manifest.segments
+
+    def next_expiry_ms(self) -> int | None:
+        """Return the time of the timer for the next window that closes.
+
+        It goes off when the watermark has passed it; then rows from the next microsecond on come.
+        """
+        assert self.kept is not None
+        span = self._windows(self.kept).span
+        return None if span is None else -((1 - span[1]) // 1000) - 1
