@@ -1,6 +1,6 @@
 """What the settings of the joins do (Fig. 15, 16 and 18): Micro at rest, one run a point.
 
-The step of sorting is the share of the rows that a run of PMJ has. The group is the number of
+The step of sorting is the share of all tuples that PMJ sorts together. The group is the number of
 threads that a tuple is sent to by the join-biclique: with one, streams are cut by keys; with all of
 them, there is one group left. Eight threads are measured too, on the processors that there are: the
 work that groups add shows there, speed does not.
@@ -37,7 +37,7 @@ def sorting_step(report: Report, scale: Scale) -> Costs:
         bars: dict[str, Outcome] = {}
         with report.step(f"Fig. 15, {LABELS[name]}: {len(scale.deltas)} steps of sorting"):
             for share in scale.deltas:
-                bars[f"{share} %"] = simulate(name, arrivals, delta=max(rows * share // 100, 1))
+                bars[f"{share} %"] = simulate(name, arrivals, delta=2 * rows * share // 100)
         costs[LABELS[name]] = enter(report, f"Fig. 15 {LABELS[name]}", "step of sorting", bars)
     report.detail("Fig. 15: differs from the paper", sizes(rows, rows))
     return costs

@@ -16,7 +16,7 @@ class Scale:
     skews: tuple[float, ...] = (0.0, 0.4, 0.8, 1.2, 1.6)
     arrival_rate: int = 1_600  # for Fig. 12
     key_rate: int = 12_800  # for Fig. 13
-    windows: tuple[int, ...] = (500, 1_000, 1_500, 2_000, 2_500)
+    windows: tuple[int, ...] = (500, 1_000, 1_500, 2_500)
     window_rate: int = 6_400  # the paper: 12,800, for which the eager joins take minutes
     ysb_rate: int = 10_000
     debs_rows: int = 1_000_000

@@ -7,6 +7,11 @@ Besides, it is measured what the words take to make from 64-bit keys, and what t
 written out: all of them kept in arrays where they are few or where the workload is named in
 ``KEPT``, and otherwise in blocks. Eager joins get the rows in ``STEPS`` pushes or more, so that
 they find matches on the way.
+
+The C++ code goes through the matches one by one to count them, and writes nothing. Ours finds runs
+of tuples with equal keys: to count is less work than theirs where keys have many duplicates, and to
+write the pairs is more. So both are reported beside the C++ figure; with unique keys they are close
+to each other, and with d100, Stock 1 s and Rovio the truth is between them.
 """
 
 import gc
@@ -19,7 +24,7 @@ from time import perf_counter
 import numpy as np
 
 from streamjoin.benchmarks.harness import Report, Series
-from streamjoin.benchmarks.intrawindow_algorithms import LABELS, THREADS
+from streamjoin.benchmarks.intrawindow_algorithms import LABELS, THREADS, eager_for
 from streamjoin.benchmarks.intrawindow_inputs import rovio, stock
 from streamjoin.benchmarks.intrawindow_scale import Scale
 from streamjoin.benchmarks.intrawindow_simulator import (
@@ -31,7 +36,7 @@ from streamjoin.benchmarks.intrawindow_simulator import (
 )
 from streamjoin.benchmarks.intrawindow_workloads import Workload, static_micro
 from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.registry import LAZY, make_eager, make_lazy
+from streamjoin.intrawindow.registry import LAZY, make_lazy
 from streamjoin.kernels import RowIds
 from streamjoin.threads import share
 
@@ -101,14 +106,18 @@ def measure_workload(
         rows[label] = {
             "counted": round(ours.median, 3),
             "C++, counted": figure,
+            "counted, times the C++": round(ours.median / figure, 3),
+            "pairs written, times the C++": round(written.median / figure, 3),
             "counted, words made": round(together(ours, words), 3),
             "pairs written": round(written.median, 3),
             "pairs written, words made": round(together(written, words), 3),
         }
-        note = f"{rows[label]['counted, words made']:.3g} with the words made, "
-        note += f"{written.median:.3g} with pairs written out"
+        note = f"{written.median / figure:.3g} with pairs written, which the C++ does not do; "
+        note += f"{together(ours, words) / figure:.3g} with words made"
         theirs = Series(f"{title}, C++", (figure,), UNIT)
-        report.at_least(title, ours.median / figure, TARGETS[name], ours, theirs, note)
+        report.at_least(
+            f"{title}, counted", ours.median / figure, TARGETS[name], ours, theirs, note
+        )
     report.detail(f"{workload.name}, at rest: {UNIT}", rows)
 
 
@@ -156,7 +165,7 @@ def steps_of(name: str, arrivals: Arrivals) -> Iterator[Callable[[], list[Piece]
     if name in LAZY:
         yield partial(make_lazy(name, THREADS).join, left, right)
         return
-    join = make_eager(name, THREADS)
+    join = eager_for(name, arrivals.workload.inputs)
     steps = max(STEPS, -(-max(left.size, right.size) // STEP))
     cuts = [np.linspace(0, side.size, steps + 1).astype(np.int64) for side in (left, right)]
     for (a, b), (c, d) in zip(pairwise(cuts[0]), pairwise(cuts[1]), strict=True):
