@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from streamjoin.batches import as_batch
 from streamjoin.config import JoinConfig
+from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import prepare
 from streamjoin.spark import cache, frames, packing
 from streamjoin.spark.api import make_spec
+from streamjoin.spark.closing_core import ClosingCore
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
@@ -123,6 +125,7 @@ class Cluster:
         self.last_watermark = 0  # of the batch before
         self.newest: dict[str, int] = {}
         self.metrics = Metrics()
+        self.core = ClosingCore if spec.closes else JoinCore
         self.restart()
 
     def restart(self) -> None:
@@ -158,13 +161,14 @@ class Cluster:
         self.stores = before
         self.number -= 1
 
-    def idle(self) -> None:
+    def idle(self) -> list[pa.RecordBatch]:
         """Run a micro-batch without rows: Spark does so when the watermark has moved."""
         self.number += 1
         self.metrics = Metrics()
-        self._run_timers()
+        rows = self._run_timers()
         self.check()
         self.last_watermark = self.watermark
+        return rows
 
     @property
     def late_until(self) -> int | None:
@@ -173,10 +177,7 @@ class Cluster:
 
     def pairs(self, left: pa.Table, right: pa.Table) -> Counter[tuple[Any, Any]]:
         """Run a micro-batch, and return the ids of what it joins."""
-        found: Counter[tuple[Any, Any]] = Counter()
-        for rows in self.batch(left, right):
-            found.update(zip(rows["id"].to_pylist(), rows["id_right"].to_pylist(), strict=True))
-        return found
+        return pairs_of(self.batch(left, right))
 
     def manifests(self) -> list[Manifest]:
         """Return those of the cores that have any."""
@@ -205,8 +206,9 @@ class Cluster:
             assert all(segment.rows for segment in held.segments) if held else True
         for worker in self.workers:
             for kept in worker.values():
-                for chain in kept.engine.chains.values():
-                    chain.check()
+                if isinstance(kept.engine.join, Manager):
+                    for chain in kept.engine.chains.values():
+                        chain.check()
 
     def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
         self.metrics = Metrics()
@@ -214,15 +216,16 @@ class Cluster:
         rows: list[pa.RecordBatch] = []
         for label in self.random.sample(list(arrived), len(arrived)):
             rows += self._task(label, lambda core, sent=arrived[label]: core.step(iter(sent)))
-        self._run_timers()
-        return rows
+        return rows + self._run_timers()
 
-    def _run_timers(self) -> None:
+    def _run_timers(self) -> list[pa.RecordBatch]:
+        rows = []
         for label, store in self.stores.items():
             for timer in sorted(store.timers):
-                if timer <= self.watermark:
+                if timer < self.watermark:
                     store.timers.discard(timer)
-                    self._task(label, expire)
+                    rows += self._task(label, expire)
+        return rows
 
     def _pack(self, sides: dict[Any, pa.Table]) -> dict[int, list[Arrived]]:
         arrived: dict[int, list[Arrived]] = {}
@@ -251,7 +254,7 @@ class Cluster:
             fails = self.random.random() < self.luck.failures
             worker = self.random.choice(self.workers)
             with patch.object(cache, "_KEPT", worker):
-                core = JoinCore(self.spec, label, self.stores[label], self.watermark, self.moment)
+                core = self.core(self.spec, label, self.stores[label], self.watermark, self.moment)
                 rows = work(core)
                 if fails and self.random.random() < 0.5:
                     next(rows, None)
@@ -282,8 +285,15 @@ class Cluster:
 def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:
     """Do what the processor does when a timer goes off."""
     core.manifest.timer = None
-    core.expire()
-    return iter(())
+    return core.expire()
+
+
+def pairs_of(batches: list[pa.RecordBatch]) -> Counter[tuple[Any, Any]]:
+    """Return the ids of joined rows."""
+    found: Counter[tuple[Any, Any]] = Counter()
+    for rows in batches:
+        found.update(zip(rows["id"].to_pylist(), rows["id_right"].to_pylist(), strict=True))
+    return found
 
 
 def join_tables(

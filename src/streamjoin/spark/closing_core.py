@@ -65,7 +65,7 @@ class ClosingCore(JoinCore):
             yield from self.join(self.kept.engine, batches, choose)
             yield from self._close()
         with self.metrics.phase("state"):
-            self._write(None, received.newest)
+            self._write(None, None)
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Close what the watermark has passed, in a batch without rows for this core."""
