@@ -118,6 +118,11 @@ class TumblingJoin:
         self.seconds["insert"] += perf_counter() - begin
 
     @property
+    def has_runs(self) -> bool:
+        """Whether it matters to any window how its rows were pushed."""
+        return any(window.recipe.has_runs for window in self.eager.values())
+
+    @property
     def saved(self) -> dict[str, Any]:
         """What `restore` needs beside the rows: how they were pushed into eager windows."""
         return {str(number): window.saved for number, window in self.eager.items()}
@@ -125,12 +130,15 @@ class TumblingJoin:
     def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
         """Take back rows that were stored before, without looking for matches.
 
-        Those of one window are in the order that they came in.
+        Those of one window are in the order that they came in; more rows of a window may follow
+        where it does not matter how they were pushed.
         """
         saved = saved or {}
         if saved:
             for number, sides in self._by_window(batches):
-                if str(number) in saved:
+                if number in self.eager:  # more of it
+                    self.eager[number].push(sides)
+                elif str(number) in saved:
                     plan = self.closed.within_one
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
                 else:

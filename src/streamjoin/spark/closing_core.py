@@ -87,20 +87,38 @@ class ClosingCore(JoinCore):
     def _take(self) -> Kept:
         """Return an engine that holds what the state holds."""
         kept, manifest = self._take_kept(), self.manifest
-        live = {segment.id for segment in manifest.segments}
-        if kept is not None and kept.batch == manifest.batch and set(kept.segments) == live:
-            self.metrics.cache_hits += 1
-        else:
-            self.metrics.cache_misses += 1
+        if kept is None or not self._can_go_on(kept):
             kept = Kept(self.spec.make_engine())
+        missing = [each for each in manifest.segments if each.id not in kept.segments]
+        if missing:
+            self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
-                self._windows(kept).restore(self._load(manifest.segments), manifest.windows)
-            closed = self._as_key(manifest.watermark_ms)
-            if closed is not None:
-                kept.engine.join.advance(Clock({}, closed))
-            kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
+                self._windows(kept).restore(self._load(missing), manifest.windows)
+        else:
+            self.metrics.cache_hits += 1
+        closed = self._as_key(manifest.watermark_ms)
+        if closed is not None:  # by whichever worker
+            kept.engine.join.advance(Clock({}, closed))
+        kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
         kept.engine.watermark = self.late_before
         return kept
+
+    def _can_go_on(self, kept: Kept) -> bool:
+        """Whether an engine needs no more than the segments that it lacks.
+
+        Those that only it has must be of windows that are closed. Sessions, and what depends on
+        how rows were pushed, are not looked at closer.
+        """
+        live = {segment.id for segment in self.manifest.segments}
+        if live == set(kept.segments):
+            return True
+        windows, part = self._windows(kept), self.plan.window_part
+        if part is None or not isinstance(windows, TumblingJoin) or windows.has_runs:
+            return False
+        closed = self._as_key(self.manifest.watermark_ms)
+        stale = [last for id_, (_, last) in kept.segments.items() if id_ not in live]
+        first = None if closed is None else part.start(int(part.numbers(np.array([closed]))[0]))
+        return not stale or (first is not None and max(stale) < first)
 
     def _windows(self, kept: Kept) -> TumblingJoin | SessionJoin:
         """Return the windows of an engine."""
