@@ -4,7 +4,7 @@ import tempfile
 from collections import Counter
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from joins.small_streams import CONDITIONS
 
@@ -80,6 +80,7 @@ def join_all(left, right, predicate, together):
     algorithm=st.sampled_from([*EQUAL, *EAGER]),
     emit=st.sampled_from(["close", "eager"]),
 )
+@example(181997, "text", 3, 11, 0, "mway", "close")  # a core without rows forgets a watermark
 def test_tumbling(seed, name, cores, length, delay, algorithm, emit):
     on, predicate = CONDITIONS[name]
     if algorithm != "auto" and ("jm" in algorithm or "jb" in algorithm):

@@ -65,7 +65,7 @@ class ClosingCore(JoinCore):
             yield from self.join(self.kept.engine, batches, choose)
             yield from self._close()
         with self.metrics.phase("state"):
-            self._write(None, None)
+            self._write(None, received.newest)
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Close what the watermark has passed, in a batch without rows for this core."""
@@ -155,8 +155,19 @@ class ClosingCore(JoinCore):
 
     @property
     def is_empty(self) -> bool:
-        """Whether this core has nothing that waits."""
-        return not self.manifest.segments
+        """Whether no core has anything that waits: all forget the last watermark together."""
+        manifest = self.manifest
+        if manifest.segments or manifest.newest is None:
+            return not manifest.segments
+        return self.watermark is not None and self.watermark >= self._end_of(manifest.newest)
+
+    def _end_of(self, time: int) -> int:
+        """Return the least time of rows that close the window, or session, of a row alone."""
+        part, pause = self.plan.window_part, self.plan.longest_pause
+        if part is not None:
+            return part.start(int(part.numbers(np.array([time]))[0]) + 1)
+        assert pause is not None
+        return time + pause + 1
 
     def next_expiry_ms(self) -> int | None:
         """Return the time of the timer for the next window that closes.
@@ -164,5 +175,8 @@ class ClosingCore(JoinCore):
         It goes off when the watermark has passed it; then rows from the next microsecond on come.
         """
         assert self.kept is not None
-        span = self._windows(self.kept).span
-        return None if span is None else -((1 - span[1]) // 1000) - 1
+        span, newest = self._windows(self.kept).span, self.manifest.newest
+        if span is None and newest is None:
+            return None
+        end = span[1] if span is not None else self._end_of(newest or 0)
+        return -((1 - end) // 1000) - 1
