@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.join_matrix import JoinMatrix
-from streamjoin.intrawindow.partitioning import split_evenly
+from streamjoin.intrawindow.partitioning import split
 from streamjoin.intrawindow.phases import Phases, total_seconds
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.protocol import Core
@@ -42,7 +42,7 @@ class JoinBiclique:
         """Take tuples in, and return matches."""
         count = len(self.groups)
         with self.phases.time("partition"):
-            lefts, rights = (split_evenly(words, count, self.threads) for words in (left, right))
+            lefts, rights = (split(words, count, self.threads) for words in (left, right))
         found = share(
             lambda number: self.groups[number].push(lefts[number], rights[number]),
             range(count),
