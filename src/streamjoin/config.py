@@ -176,7 +176,7 @@ class JoinConfig:
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
         algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
-        check_ranges(algorithm, len(plan.ranges), self.on)
+        check_ranges(algorithm, len(plan.open_ranges), self.on)
         schema = joined_schema(schemas["left"], schemas["right"])
         ordering = self.ordering
 

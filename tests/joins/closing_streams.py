@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from joins.small_streams import pairs, steps_of
-from joins.window_oracle import Arrived, pushed
+from joins.window_oracle import pushed
 
 ACTS = ["push", "push", "push", "advance", "save", "find", "count", "threads", "flush"]
 

@@ -52,7 +52,7 @@ def sessions(left, right, predicate, gap, group, until=None):
             if until is not None and rows[last - 1][0] + gap >= until:
                 continue
             one, other = ([row for _, side, row in rows[first:last] if side == at] for at in (0, 1))
-            pairs.update((l["id"], r["id"]) for l in one for r in other if predicate(l, r))
+            pairs.update((a["id"], b["id"]) for a in one for b in other if predicate(a, b))
     return pairs
 
 

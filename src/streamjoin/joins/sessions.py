@@ -9,7 +9,8 @@ wait, and when there is something to join they are cut into sessions anew (`keys
     old left rows   with new right ones
     old left rows   with old right ones, where two sessions have become one
 
-A session is closed when no row that is still on time can belong to it.
+A session is closed when no row that is still on time can belong to it. Only the equalities make
+sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
 """
 
 from collections.abc import Iterator, Mapping
@@ -73,8 +74,8 @@ class Numbered:
         """Return the marked rows of a side as one batch, under a plan that knows their sessions."""
         chosen = []
         for part, numbers, marked in zip(self.parts[side], self.numbers[side], flags, strict=True):
-            if marked.any():
-                rows = np.flatnonzero(marked)
+            rows = np.flatnonzero(marked & part.batch.matching)
+            if rows.size:
                 chosen.append(
                     in_sessions(part.batch.take(rows), numbers[rows], part.before[rows], plan)
                 )
