@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from joins.closing_streams import go, joined
 from joins.small_streams import CONDITIONS, conditions, duckdb_pairs, pairs, streams, table
 from joins.window_oracle import Arrived, pushed, tumbling
 from streamjoin.advisor import EAGER, LAZY
+from streamjoin.intrawindow.prj import join_parts
+from streamjoin.intrawindow.tables import PAD
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 KNOBS = {
@@ -150,6 +153,17 @@ def test_runs_survive_a_save_in_the_middle_of_a_window(algorithm, data, delta, s
         found += joined(join.push(**pushed(left[span], right[span])))
     found += joined(join.finish())
     assert found == tumbling(left, right, predicate, 1000)
+
+
+def test_many_rows_of_one_key_in_a_small_partition():
+    """Buckets of a table are told apart by the bits of the code only, not by those of the row."""
+    code = np.uint64(0xABCDEF01 << 32)
+    left, right = (code | np.array(rows, np.uint64) for rows in (range(64), [2**31 - 1]))
+    starts, counts = np.empty(1, np.int32), np.empty(1, np.int32)
+    table_words = np.empty(left.size + PAD, np.uint64)
+    whole = np.array([0, left.size]), np.array([0, 1])
+    total = join_parts(left, right, *whole, 28, table_words, starts, counts)
+    assert (total, counts.tolist()) == (64, [64])
 
 
 @settings(random, max_examples=25)

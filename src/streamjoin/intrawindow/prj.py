@@ -71,7 +71,8 @@ def join_parts(
         first, last = left_starts[part], left_starts[part + 1]
         begin, end = right_starts[part], right_starts[part + 1]
         table_bits = 1
-        while (1 << table_bits) < 2 * (last - first):
+        # Behind the code are bits of the row, which equal codes do not share.
+        while (1 << table_bits) < 2 * (last - first) and table_bits + bits < 32:
             table_bits += 1
         behind = np.uint64(64 - table_bits)
         ends = places[: (1 << table_bits) + 1]
