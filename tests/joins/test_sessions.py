@@ -182,3 +182,14 @@ def test_without_an_equality_all_rows_make_sessions_together():
     join.push(rows(0), rows(10, k=2))
     join.push(rows(20, k=3), rows(31))
     assert (join.stats.subwindows, join.finish().num_rows) == (2, 2)
+
+
+@pytest.mark.parametrize("emit", ["close", "eager"])
+def test_many_small_pushes_are_held_in_few_parts(emit):
+    join = sj.StreamJoin("l.k = r.k", sj.SessionWindow(10), time="t", emit=emit, threads=1)
+    for time in range(150):
+        join.push(rows(time, k=time % 5), rows(time, k=time % 5))
+        join.advance(time - 20 if time < 75 else 0)
+    assert all(len(parts) <= 8 for parts in join._engine.join.parts.values())
+    join.finish()
+    assert join.stats.matches == 5 * 30 * 30

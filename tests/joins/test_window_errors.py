@@ -336,3 +336,15 @@ def test_a_snapshot_holds_the_whole_configuration(algorithm, emit):
     assert again._config == join._config
     header = json.loads(snapshots.read(join.snapshot()).schema.metadata[snapshots.KEY])
     assert header["format"] == snapshots.FORMAT
+
+
+@both_emits
+def test_a_first_push_that_fails_may_be_repeated(emit):
+    """Rows of left wait until right is known; what fails then is not taken in."""
+    join = sj.StreamJoin(DIVIDES, TUMBLING, "t", threads=1, emit=emit, delay=0)
+    join.push(left=rows((1, 1), (1, 12)))
+    join = sj.StreamJoin.restore(join.snapshot())
+    with pytest.raises(sj.EvaluationError):
+        join.push(right=rows((1, 2, -1), (1, 12, 1), first=100))
+    found = join.push(right=rows((1, 3), (1, 13), first=200))
+    assert pairs(found, join.finish()) == Counter([(0, 200), (1, 201)])
