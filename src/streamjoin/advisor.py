@@ -92,6 +92,6 @@ def check_ranges(algorithm: str, ranges: int, on: str) -> None:
     if algorithm in CROSSED and ranges < 2:
         raise ConditionError(
             f"algorithm={algorithm!r} sorts rows by two inequalities or bands at once, and the "
-            f"condition {on!r} has {ranges}, the time window counted; leave algorithm out, or "
+            f"condition {on!r} has {ranges}, a TimeWindow counted; leave algorithm out, or "
             "choose 'bi_sort'"
         )

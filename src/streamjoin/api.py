@@ -333,6 +333,8 @@ class StreamJoin:
         delivered = self._push(engine, step.batches)
         if step.watermark is not None:
             delivered += engine.advance(to_key(step.watermark, time_type(engine.plan)))
+        if step.is_last:
+            delivered += [*engine.flush(), *engine.finish()]
         return delivered + self._follow(engine)
 
     def _follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
@@ -385,6 +387,7 @@ class StreamJoin:
         """
         self._begin()
         if self._engine is None:
+            self._opening.hold_end()
             return self._table([])
         return self._table([*self._engine.flush(), *self._engine.finish()])
 

@@ -33,6 +33,7 @@ from streamjoin.predicates import Condition, Residual, aliases, is_symmetric, pa
 from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
+MOST_BITS = 16  # of partitions
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 
 
@@ -124,6 +125,7 @@ class JoinConfig:
                 "them out, and give it threads"
             )
         emit = check_emit(algorithm, window, emit, optimize)
+        threads = check_threads(threads)
         return cls(
             on if isinstance(on, str) else on.sql(),
             window,
@@ -131,19 +133,21 @@ class JoinConfig:
             orders,
             algorithm,
             None if delay is None else parse_duration(delay),
-            check_threads(threads),
+            threads,
             batch_rows,
             None if batch_time is None else parse_duration(batch_time),
             cores or 1,
             ordered,
             emit,
             optimize,
-            check_tuning(algorithm, tuning or {}),
+            check_tuning(algorithm, tuning or {}, threads),
         )
 
     def with_threads(self, threads: int | None) -> "JoinConfig":
         """Return the same configuration with another number of threads."""
-        return replace(self, threads=check_threads(threads))
+        threads = check_threads(threads)
+        check_tuning(self.algorithm, dict(self.tuning), threads)
+        return replace(self, threads=threads)
 
     @property
     def threads_each(self) -> int:
@@ -176,7 +180,7 @@ class JoinConfig:
         condition = parse_condition(self.on, schemas["left"], schemas["right"])
         plan = bind(condition, self.window, self.time, schemas)
         algorithm = advise(self.algorithm, plan.has_key, self.on).algorithm
-        check_ranges(algorithm, len(plan.ranges), self.on)
+        check_ranges(algorithm, len(plan.open_ranges), self.on)
         schema = joined_schema(schemas["left"], schemas["right"])
         ordering = self.ordering
 
@@ -300,8 +304,10 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
     return emit or ("eager" if algorithm in EAGER else "close")
 
 
-def check_tuning(algorithm: str, tuning: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Refuse knobs that an algorithm does not have."""
+def check_tuning(
+    algorithm: str, tuning: Mapping[str, int], threads: int
+) -> tuple[tuple[str, int], ...]:
+    """Refuse knobs that an algorithm does not have, and what they cannot be set to."""
     knobs = KNOBS.get(algorithm, ())
     for name, value in tuning.items():
         if name not in knobs:
@@ -311,6 +317,16 @@ def check_tuning(algorithm: str, tuning: Mapping[str, int]) -> tuple[tuple[str, 
             )
         if type(value) is not int or value < 1:
             raise StreamJoinError(f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1")
+        if name == "bits" and value > MOST_BITS:
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: 'bits' is a whole number from 1 to {MOST_BITS}, for "
+                f"2**{MOST_BITS} partitions at most"
+            )
+        if name == "group" and threads % value:
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: groups of {value} do not divide {threads} threads "
+                f"evenly; give a divisor of {threads}, or another number of threads"
+            )
     return tuple(sorted(tuning.items()))
 
 

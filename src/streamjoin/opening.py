@@ -50,6 +50,10 @@ class Opening:
                 to_key(watermark, schema.field(name).type)
         self.steps.append(Step({}, watermark))
 
+    def hold_end(self) -> None:
+        """Note that no more rows are coming."""
+        self.steps.append(Step({}, is_last=True))
+
     @property
     def has_rows(self) -> bool:
         """Whether rows wait."""

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import as_batch
+from streamjoin.batches import as_batch, in_one_piece
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import kind_of
@@ -32,7 +32,7 @@ from streamjoin.joins.engine import Counters, Engine, Step
 from streamjoin.joins.executor import Executor
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import SIDES, Layout
-from streamjoin.joins.prepared import Prepared, concatenate, prepare
+from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.joins.tumbling import TumblingJoin
@@ -44,6 +44,7 @@ from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingW
 
 FORMAT = 4
 KEY = b"streamjoin"
+LAST = "last"  # instead of a watermark: no more rows are coming
 NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and those it meets
 NO_SNAPSHOT = (
     "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
@@ -59,7 +60,7 @@ def save(config: JoinConfig, opening: Opening, engine: Engine | None) -> bytes:
     }
     steps = []
     for number, step in enumerate(opening.steps):
-        steps.append(write_time(step.watermark))
+        steps.append(LAST if step.is_last else write_time(step.watermark))
         for side, batch in step.batches.items():
             files[f"waiting/{number}/{side}"] = write(batch)
     header: dict[str, Any] = {
@@ -106,7 +107,8 @@ def load(data: bytes) -> State:
                 for side in SIDES
                 if (name := f"waiting/{number}/{side}") in files
             },
-            read_time(watermark),
+            None if watermark == LAST else read_time(watermark),
+            watermark == LAST,
         )
         for number, watermark in enumerate(header["waiting"])
     ]
@@ -123,7 +125,8 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     if isinstance(join, TumblingJoin | SessionJoin):
         for side, batches in join.rows.items():
             if batches:
-                files[f"open/{side}"] = write(concatenate(batches).rows)
+                rows = [batch.rows for batch in batches]
+                files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
     for core, part in enumerate(parts):
         for side in sides:
             for number, held in enumerate(part[side]):

@@ -40,6 +40,7 @@ class Step:
 
     batches: dict[Side, pa.RecordBatch]
     watermark: Any = None
+    is_last: bool = False  # whether rows that come after it are late
 
 
 @dataclass
@@ -240,7 +241,7 @@ class Engine:
 
     def finish(self, deliver: Deliver | None = None) -> list[Any]:
         """Note that no rows come any more, and return the matches of windows that are open."""
-        self.watermark, self.is_over = MAX_KEY, True
+        self.watermark, self.is_over = MAX_KEY + 1, True  # all that comes is late
         return list(self.close_windows(deliver))
 
     def set_threads(self, threads: int) -> None:

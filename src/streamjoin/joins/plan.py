@@ -6,7 +6,7 @@ more selective, the index is sorted by time. `binding` makes a plan.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -145,6 +145,17 @@ class JoinPlan:
     def closes(self) -> bool:
         """Whether rows match inside windows that close, one after the other."""
         return self.window_part is not None or self.longest_pause is not None
+
+    @cached_property
+    def groups(self) -> "JoinPlan | None":
+        """Session windows: the same without what takes no part in sessions; None if all does."""
+        no_filters: dict[Side, exp.Expression | None] = {"left": None, "right": None}
+        if self.longest_pause is None or (not self.open_ranges and self.filters == no_filters):
+            return None
+        assert self.time_part is not None
+        time = (self.ranges[self.time_part],)
+        implied = frozenset([0])
+        return replace(self, ranges=time, time_part=0, implied=implied, filters=no_filters)
 
     @property
     def open_ranges(self) -> list[int]:

@@ -2,7 +2,8 @@
 
 Preparing is where a batch can fail (a type that changed, an overflow), so a push prepares all its
 batches before it touches any state. Rows that can never match are left behind here: a NULL in a
-key, a condition on the row alone that is false, a time that is NULL or before the watermark.
+key, a condition on the row alone that is false, a time that is NULL or before the watermark. Only
+session windows keep some of them: those with a time and the keys of a session can make it longer.
 
 A batch is sorted at most once for each layout, and the order serves both uses of it: probing the
 other side's subwindows and inserting into this side's newest (PanJoin III-A, step 2).
@@ -56,6 +57,7 @@ class Prepared:
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
     marks: Flags | None = None  # the rows that are stored after probing; None: all
+    can_match: Flags | None = None  # session windows: the others only make a session longer
     _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
@@ -120,6 +122,11 @@ class Prepared:
         return self._part_ranges[part]
 
     @property
+    def matching(self) -> Flags:
+        """Which rows can match."""
+        return np.ones(len(self), np.bool_) if self.can_match is None else self.can_match
+
+    @property
     def kept_count(self) -> int:
         """How many rows are stored."""
         return len(self) if self.marks is None else int(np.count_nonzero(self.marks))
@@ -148,7 +155,14 @@ class Prepared:
 
     def with_rows(self, rows: pa.RecordBatch) -> "Prepared":
         """Return the same keys with rows of other memory."""
-        return Prepared(self.plan, self.side, rows, self.keys, ordinals=self.ordinals)
+        return Prepared(
+            self.plan,
+            self.side,
+            rows,
+            self.keys,
+            ordinals=self.ordinals,
+            can_match=self.can_match,
+        )
 
     def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
@@ -163,6 +177,7 @@ class Prepared:
             batch,
             self.keys.take(rows),
             ordinals=None if self.ordinals is None else self.ordinals[rows],
+            can_match=None if self.can_match is None else self.can_match[rows],
         )
 
 
@@ -181,6 +196,8 @@ def concatenate(batches: Sequence[Prepared]) -> Prepared:
         one.arrivals = np.concatenate([batch.arrivals for batch in batches])
     if first.ordinals is not None:
         one.ordinals = np.concatenate([batch.ordinals for batch in batches])
+    if any(batch.can_match is not None for batch in batches):
+        one.can_match = np.concatenate([batch.matching for batch in batches])
     if first.visible is not None:
         lower, upper = zip(*(batch.visible for batch in batches), strict=True)
         one.visible = np.concatenate(lower), np.concatenate(upper)
@@ -203,6 +220,27 @@ class Selection:
 
 
 def prepare(
+    plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
+) -> Prepared:
+    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer."""
+    groups = plan.groups
+    if groups is None:
+        return prepare_matching(plan, side, batch, watermark)
+    everything = prepare_matching(groups, side, batch, watermark)
+    able = prepare_matching(plan, side, everything.rows)
+    keys, can_match = able.keys, None
+    if able.positions is not None:
+        can_match = np.zeros(len(everything), np.bool_)
+        can_match[able.positions] = True
+        ranges = [np.zeros(len(everything), np.int64) for _ in plan.ranges]
+        for column, known in zip(ranges, able.keys.ranges, strict=True):
+            column[able.positions] = known
+        ranges[plan.time_part or 0] = everything.keys.ranges[0]
+        keys = KeyColumns(everything.keys.equalities, tuple(ranges), len(everything))
+    return replace(everything, plan=plan, keys=keys, can_match=can_match)
+
+
+def prepare_matching(
     plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
 ) -> Prepared:
     """Evaluate a batch's keys and drop the rows that cannot match.

@@ -9,10 +9,11 @@ wait, and when there is something to join they are cut into sessions anew (`keys
     old left rows   with new right ones
     old left rows   with old right ones, where two sessions have become one
 
-A session is closed when no row that is still on time can belong to it.
+A session is closed when no row that is still on time can belong to it. Only the equalities make
+sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -49,6 +50,21 @@ class Part:
         return self.batch.times
 
 
+def combined(parts: Iterable[Part]) -> list[Part]:
+    """Return the same rows in few parts, of which each is at least twice as large as the next."""
+    kept: list[Part] = []
+    for part in parts:
+        tail, size = [part], len(part.batch)
+        while kept and len(kept[-1].batch) < 2 * size:
+            size += len(kept[-1].batch)
+            tail.append(kept.pop())
+        if len(tail) > 1:
+            before = np.concatenate([each.before for each in tail])
+            part = Part(concatenate([each.batch for each in tail]), before)
+        kept.append(part)
+    return kept
+
+
 Parts = dict[Side, list[Part]]
 Marks = dict[Side, list[Flags]]  # of the rows of each part
 
@@ -73,8 +89,8 @@ class Numbered:
         """Return the marked rows of a side as one batch, under a plan that knows their sessions."""
         chosen = []
         for part, numbers, marked in zip(self.parts[side], self.numbers[side], flags, strict=True):
-            if marked.any():
-                rows = np.flatnonzero(marked)
+            rows = np.flatnonzero(marked & part.batch.matching)
+            if rows.size:
                 chosen.append(
                     in_sessions(part.batch.take(rows), numbers[rows], part.before[rows], plan)
                 )
@@ -216,7 +232,7 @@ class SessionJoin:
         self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
         for batch in self.inserted:
             part = Part(batch.with_rows(owned(batch.rows)), np.full(len(batch), NEW))
-            self.parts[batch.side].append(part)
+            self.parts[batch.side] = combined([*self.parts[batch.side], part])
             self.first_end = min(self.first_end, int(part.times.min()) + self.gap)
         self.seconds["insert"] += perf_counter() - begin
         if self.eager and self.inserted:
@@ -263,11 +279,11 @@ class SessionJoin:
         everything, flags = ended
         kept = everything.mark(~flags)
         for side in SIDES:
-            self.parts[side] = [
+            self.parts[side] = combined(
                 Part(part.batch.take(np.flatnonzero(keep)), part.before[keep])
                 for part, keep in zip(self.parts[side], kept[side], strict=True)
                 if keep.any()
-            ]
+            )
         rest = everything.lasts[~flags]
         self.first_end = int(rest.min()) + self.gap if rest.size else MAX_KEY
         self.commands["close"] += int(flags.sum())

@@ -21,6 +21,7 @@ from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.pending import Pending, window_numbers
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
+from streamjoin.kernels import MAX_KEY, MIN_KEY
 from streamjoin.keys.operands import Side
 
 AFTER_ALL = 2**63  # greater than any number
@@ -59,6 +60,7 @@ class TumblingJoin:
             return
         begin = perf_counter()
         deliver = deliver or self.deliver
+        known = {*self.eager, *self.lazy}
         touched: list[EagerWindow] = []
         finished = False
         try:
@@ -77,6 +79,8 @@ class TumblingJoin:
             if not finished:
                 for window in touched:
                     window.undo()
+                self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
+                self.lazy &= known
         self.seconds["probe"] += perf_counter() - begin
 
     def _by_window(self, batches: Batches) -> Iterator[tuple[int, dict[Side, Prepared]]]:
@@ -134,7 +138,7 @@ class TumblingJoin:
         where it does not matter how they were pushed.
         """
         saved = saved or {}
-        if saved:
+        if self.open_window is not None:
             for number, sides in self._by_window(batches):
                 if number in self.eager:  # more of it
                     self.eager[number].push(sides)
@@ -150,9 +154,9 @@ class TumblingJoin:
         """Return the number of the first window that is still open."""
         part = self.plan.window_part
         assert part is not None
-        if clock.is_over:
+        if clock.is_over or (clock.watermark is not None and clock.watermark > MAX_KEY):
             return AFTER_ALL
-        if clock.watermark is None:
+        if clock.watermark is None or clock.watermark < MIN_KEY:
             return None
         return int(part.numbers(np.array([clock.watermark]))[0])
 

@@ -46,11 +46,11 @@ def number_windows(times: Keys, length: Fraction, offset: Fraction) -> Keys:
     >>> number_windows(np.array([-1, 0, 59, 60]), Fraction(60), Fraction(0)).tolist()
     [-1, 0, 0, 1]
     """
-    if length < 1 or not times.size:
-        return times  # windows shorter than the resolution of times: one for each
+    if length <= 1 or not times.size:
+        return times  # windows not longer than the resolution of times: one for each
     parts = lcm(length.denominator, offset.denominator)  # of a unit, so that all is whole
     whole, start = int(length * parts), int(offset * parts)
     widest = max(abs(int(times.min())), abs(int(times.max())))
-    if parts * widest + start < SAFE:
+    if parts * widest + start < SAFE and whole < SAFE:
         return (times * parts - start) // whole
     return np.array([(int(time) * parts - start) // whole for time in times], np.int64)

@@ -43,7 +43,8 @@ class ComputedKeys:
     """Key expressions that are no plain columns become columns, computed by Spark.
 
     Rows that a condition on one side leaves out are left out here, unless all are ``counted``:
-    then they stay without keys, and `flag` tells which ones.
+    then they stay without keys, and `flag` tells which ones. In sessions they have keys, too: not
+    ``is_guarded``.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class ComputedKeys:
         filters: dict[Side, list[str]],
         schemas: dict[Side, pa.Schema],
         counted: bool = False,
+        is_guarded: bool = True,
     ) -> None:
+        self.is_guarded = is_guarded
         self.frames: dict[Side, DataFrame] = {}
         self.guards: dict[Side, str] = {}
         for side, frame in frames.items():
@@ -114,7 +117,9 @@ class ComputedKeys:
         guard, keys = self.guards.get(side), []
         for text, name in self.names[side].items():
             key = F.expr(self._spark_text(text))
-            if guard is not None and text != guard:  # `l.a <> 0 and 10 / l.a < r.b` is no error
+            if (
+                guard is not None and text != guard and self.is_guarded
+            ):  # `l.a <> 0 and 10 / l.a < r.b` is no error
                 key = F.when(F.expr(guard), key)
             keys.append(key.alias(name))
         return self.frames[side].select("*", *keys)

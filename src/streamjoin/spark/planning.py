@@ -35,7 +35,7 @@ from streamjoin.predicates import (
 )
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
-from streamjoin.windows import CountWindow
+from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
 
@@ -93,10 +93,13 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    counted = left.isStreaming and (
-        isinstance(config.window, CountWindow) or config.ordering is not None
+    in_sessions = isinstance(
+        config.window, SessionWindow
+    )  # rows that cannot match make them longer
+    counted = in_sessions or (
+        left.isStreaming and (isinstance(config.window, CountWindow) or config.ordering is not None)
     )
-    keys = ComputedKeys(frames, filters, schemas, counted)
+    keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not in_sessions)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
         keyed, exact = keys.compute(each)
