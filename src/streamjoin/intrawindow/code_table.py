@@ -28,7 +28,7 @@ from streamjoin.prefetching import BLOCK, prefetch
 Slots = NDArray[np.uint32]  # four numbers a slot: code, tuples, latest tuple, nothing
 SLOT = 4
 NONE = np.int32(-1)
-FEWEST = 1 << 10  # slots to begin with
+FEWEST = 1 << 6  # slots to begin with: there may be many windows
 
 
 @inlined
