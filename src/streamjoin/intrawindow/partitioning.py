@@ -1,0 +1,83 @@
+"""Cutting words into partitions by the first bits of their codes, with several threads.
+
+Each thread counts its chunk, then writes it to where its words of each partition belong: behind
+those of the chunks before it. So no two threads write to one place, and rows stay in their order::
+
+    chunk 0   b a b       counts  a 1, b 2      a a b b b
+    chunk 1   b a                 a 1, b 1      0 1 0 0 1     written by thread
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamjoin.intrawindow.words import Words
+from streamjoin.kernels import Int, Positions, kernel
+from streamjoin.threads import share
+
+CHUNK = 1 << 16  # words that are worth a thread
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """Words, partition after partition."""
+
+    words: Words
+    starts: Positions  # of the partitions, and the end of the last one
+
+    def __getitem__(self, part: int) -> Words:
+        return self.words[self.starts[part] : self.starts[part + 1]]
+
+
+@kernel
+def count_words(words: Words, shift: Int, counts: Positions) -> None:
+    """Count the words of each partition."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        counts[np.int64(words[i] >> bits)] += 1
+
+
+@kernel
+def scatter(words: Words, shift: Int, slots: Positions, scattered: Words) -> None:
+    """Write words to the next slots of their partitions."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        word = words[i]
+        part = np.int64(word >> bits)
+        slot = slots[part]
+        slots[part] = slot + 1
+        scattered[slot] = word
+
+
+def chunks(words: Words, threads: int) -> list[Words]:
+    """Cut words into even chunks, one a thread if there are enough."""
+    count = min(threads, max(words.size // CHUNK, 1))
+    cuts = [words.size * number // count for number in range(count + 1)]
+    return [words[cuts[number] : cuts[number + 1]] for number in range(count)]
+
+
+def partition(words: Words, bits: int, threads: int) -> Partitioned:
+    """Return words by the first ``bits`` of their codes; rows in their order."""
+    parts = 1 << bits
+    if not bits:
+        return Partitioned(words, np.array([0, words.size]))
+    shift = 64 - bits
+    cut = chunks(words, threads)
+    counts = np.zeros((len(cut), parts), np.int64)
+    share(lambda n: count_words(cut[n], shift, counts[n]), range(len(cut)), threads)
+    ends = counts.T.cumsum().reshape(parts, len(cut)).T  # partition by partition, chunk by chunk
+    slots = np.ascontiguousarray(ends - counts)
+    scattered = np.empty_like(words)
+    starts = np.append(slots[0], words.size)
+    share(lambda n: scatter(cut[n], shift, slots[n], scattered), range(len(cut)), threads)
+    return Partitioned(scattered, starts)
+
+
+def split_evenly(words: Words, count: int, threads: int) -> list[Words]:
+    """Return words as any number of parts, each of codes that no other has; rows in their order."""
+    if count == 1:
+        return [words]
+    bits = (count - 1).bit_length() + (3 if count & (count - 1) else 0)
+    parts = partition(words, bits, threads)
+    cuts = [parts.starts[(number << bits) // count] for number in range(count + 1)]
+    return [parts.words[cuts[number] : cuts[number + 1]] for number in range(count)]

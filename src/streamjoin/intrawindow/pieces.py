@@ -1,0 +1,90 @@
+"""What an algorithm finds: for each tuple that probes, a run of tuples of the other side.
+
+No algorithm writes pairs. Each leaves one side's words so that those with equal codes lie beside
+each other, and tells where; so counting costs nothing more, and pairs are written out, in blocks,
+when somebody wants them. A window's matches come in pieces, one a thread or more, which can be
+written out side by side::
+
+    probes    5 1 8         rows of one side
+    starts    0 2 3         probe 8 has found the rows 4 and 6
+    lengths   2 0 2
+    rows      3 7 | 0 | 4 6       of the other side
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from streamjoin.indexes.matches import Candidates, expand
+from streamjoin.intrawindow.words import Words, rows_of
+from streamjoin.kernels import Flags, Positions, RowIds
+from streamjoin.keys.operands import Side
+
+
+def totals_of(counts: RowIds) -> Positions:
+    """Return the pairs before each probe, and all."""
+    totals = np.empty(counts.size + 1, np.int64)
+    totals[0] = 0
+    np.cumsum(counts, dtype=np.int64, out=totals[1:])
+    return totals
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of rows that probes have found."""
+
+    starts: RowIds
+    counts: RowIds
+    total: int
+    row_ids: RowIds
+
+    def __len__(self) -> int:
+        return self.total
+
+    @property
+    def lengths(self) -> Positions:
+        """How many pairs each probe has."""
+        return self.counts.astype(np.int64)
+
+    @cached_property
+    def _totals(self) -> Positions:
+        return totals_of(self.counts)
+
+    def of(self, flags: Flags) -> "Runs":
+        """Return the pairs of some probes only."""
+        counts = np.where(flags, self.counts, np.int32(0))
+        return Runs(self.starts, counts, int(counts.sum(dtype=np.int64)), self.row_ids)
+
+    def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
+        """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
+        if names is None:
+            names = np.arange(self.starts.size, dtype=np.int32)
+        for first in range(0, self.total, size):
+            last = min(first + size, self.total)
+            yield expand(self.starts, self._totals, self.row_ids, names, first, last)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some matches: which rows have probed, and what each of them found."""
+
+    probing: Side
+    probes: RowIds  # rows of the probing side, by the number of the probe
+    matches: Candidates  # rows of the other side
+
+    @classmethod
+    def of(
+        cls, probing: Side, probes: Words, starts: RowIds, counts: RowIds, total: int, stored: Words
+    ) -> "Piece":
+        """Make a piece of runs of the other side's words."""
+        return cls(probing, rows_of(probes), Runs(starts, counts, total, rows_of(stored)))
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def pairs(self, size: int) -> Iterator[tuple[RowIds, RowIds]]:
+        """Yield pairs of a left and a right row, in blocks of about ``size``."""
+        for probes, rows in self.matches.blocks(size, self.probes):
+            yield (probes, rows) if self.probing == "left" else (rows, probes)

@@ -1,0 +1,138 @@
+"""PRJ, the parallel radix join: partitions that fit into the cache, a hash join in each (3.1).
+
+Both sides are cut by the first ``bits`` of their codes; then threads take runs of partitions. Each
+makes a table of its left words, by the bits that follow, and probes it with the right ones; all
+that it touches at random is in the cache.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from streamjoin.intrawindow.partitioning import Partitioned, partition
+from streamjoin.intrawindow.phases import Phases
+from streamjoin.intrawindow.pieces import Piece
+from streamjoin.intrawindow.tables import PAD, Ends, bits_for, find_run, sort_buckets
+from streamjoin.intrawindow.words import Words
+from streamjoin.kernels import Int, Positions, RowIds, kernel
+from streamjoin.threads import share
+
+PART = 1 << 13  # left words of a partition: 64 KB, and as much for its table
+MOST_BITS = 12  # beyond, there are too many places to write to at a time
+SHARES = 4  # runs of partitions for each thread, so that none waits long for the last
+
+
+@kernel
+def fill(left: Words, first: Int, last: Int, shift: Int, ends: Ends, table: Words) -> None:
+    """Make the table of one partition, in its place; the bits before its buckets are shifted out.
+
+    ``shift`` are the bits before and behind those of the bucket.
+    """
+    before, behind = shift
+    ends[:] = 0
+    for i in range(first, last):
+        ends[np.int64((left[i] << before) >> behind) + 1] += 1
+    at = np.int32(first)
+    ends[0] = at
+    for bucket in range(1, ends.size):
+        count = ends[bucket]
+        ends[bucket] = at
+        at += count
+    for i in range(first, last):
+        word = left[i]
+        bucket = np.int64((word << before) >> behind) + 1
+        slot = ends[bucket]
+        ends[bucket] = slot + 1
+        table[slot] = word
+    sort_buckets(table, ends)
+
+
+@kernel
+def join_parts(
+    left: Words,
+    right: Words,
+    left_starts: Positions,
+    right_starts: Positions,
+    bits: Int,
+    table: Words,
+    starts: RowIds,
+    counts: RowIds,
+) -> int:
+    """Join partitions one by one; return the number of matches.
+
+    ``table`` is that of all left words, the runs are those of the right words here.
+    """
+    origin, total, widest = right_starts[0], 0, 1
+    for part in range(left_starts.size - 1):
+        widest = max(widest, left_starts[part + 1] - left_starts[part])
+    places = np.empty(4 * widest + 1, np.int32)
+    before = np.uint64(bits)
+    for part in range(left_starts.size - 1):
+        first, last = left_starts[part], left_starts[part + 1]
+        begin, end = right_starts[part], right_starts[part + 1]
+        table_bits = 1
+        while (1 << table_bits) < 2 * (last - first):
+            table_bits += 1
+        behind = np.uint64(64 - table_bits)
+        ends = places[: (1 << table_bits) + 1]
+        if begin < end:
+            fill(left, first, last, (before, behind), ends, table)
+        for i in range(begin, end):
+            bucket = np.int64((right[i] << before) >> behind)
+            start, count = find_run(table, ends[bucket], ends[bucket + 1], right[i])
+            starts[i - origin], counts[i - origin] = start, count
+            total += count
+    return total
+
+
+class PRJ:
+    """The algorithm; without ``bits``, partitions of about `PART` left words."""
+
+    def __init__(self, threads: int = 1, bits: int | None = None) -> None:
+        self.threads, self.bits, self.phases = threads, bits, Phases()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds so far, by phase."""
+        return self.phases.seconds
+
+    def join(self, left: Words, right: Words) -> list[Piece]:
+        """Find all pairs of equal codes."""
+        if not left.size or not right.size:
+            return []
+        bits = self.bits
+        if bits is None:
+            bits = min(bits_for(left.size // PART), MOST_BITS)
+        with self.phases.time("partition"):
+            lefts, rights = (partition(words, bits, self.threads) for words in (left, right))
+        with self.phases.time("probe"):
+            table = np.empty(left.size + PAD, np.uint64)
+
+            def work(parts: tuple[int, int]) -> Piece:
+                first, last = parts
+                span = slice(first, last + 1)
+                begin, end = rights.starts[first], rights.starts[last]
+                starts, counts = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
+                total = join_parts(
+                    lefts.words,
+                    rights.words,
+                    lefts.starts[span],
+                    rights.starts[span],
+                    bits,
+                    table,
+                    starts,
+                    counts,
+                )
+                return Piece.of("right", rights.words[begin:end], starts, counts, total, table)
+
+            return share(work, shares(lefts, rights, self.threads), self.threads)
+
+
+def shares(left: Partitioned, right: Partitioned, threads: int) -> list[tuple[int, int]]:
+    """Cut partitions into runs of about the same number of words, some for each thread."""
+    ends = left.starts + right.starts
+    count = 1 if threads == 1 else SHARES * threads
+    wanted = [int(ends[-1]) * number // count for number in range(count + 1)]
+    cuts = np.searchsorted(ends, wanted)
+    cuts[0], cuts[-1] = 0, ends.size - 1
+    return [(int(a), int(b)) for a, b in pairwise(np.unique(cuts))]
