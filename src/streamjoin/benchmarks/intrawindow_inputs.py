@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from streamjoin.benchmarks.intrawindow_workloads import SEED, Times, Workload, count_matches
+from streamjoin.benchmarks.intrawindow_workloads import SEED, Workload, count_matches
 from streamjoin.kernels import Keys
 
 VARIABLE = "STREAMJOIN_STUDY_DATA"
@@ -37,7 +37,8 @@ ROVIO_SPAN = 0.2  # ms that a spike lasts, so that some are in two milliseconds
 ROVIO_CURVE = (900, 824, 738, 601, 437, 297, 176, 99, 51, 25, 8)  # a user in 16, by frequency
 
 Counts = NDArray[np.int64]
-Curve = dict[int, float]  # of some ranks, the greatest first
+Pair = tuple[Keys, Keys]
+Curve = dict[int, int]  # of some ranks, the greatest first
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def stock(seconds: int = 1, files: bool = True) -> Workload:
     length = "1000ms" if seconds == 1 else "60s"
     columns = [read(folder / f"stock_{side}_{length}_1t.txt.gz", (0, 1)) for side in ("cj", "sb")]
     (left, left_times), (right, right_times) = columns
-    return make(f"Stock {seconds} s", left, right, left_times, right_times, seconds, "files")
+    keys, times = (left, right), (left_times, right_times)
+    return make(f"Stock {seconds} s", keys, times, seconds, "files")
 
 
 def rovio(files: bool = True) -> Workload:
@@ -120,16 +122,14 @@ def rovio(files: bool = True) -> Workload:
     folder = data_folder() if files else None
     keys, times = draw_rovio() if folder is None else read(folder / "rovio_6s_1t.txt.gz", (0, 3))
     source = "generated" if folder is None else "files"
-    return make("Rovio 6 s", keys, keys, times, times, 6, source)
+    return make("Rovio 6 s", (keys, keys), (times, times), 6, source)
 
 
-def make(
-    name: str, left: Keys, right: Keys, lefts: Keys, rights: Keys, seconds: int, source: str
-) -> Workload:
-    """Return a workload of keys and of times in whole ms."""
-    times: list[Times] = [each.astype(np.float64) for each in (lefts, rights)]
-    matches = count_matches(left, right)
-    return Workload(name, left, right, times[0], times[1], seconds * 1_000, matches, source)
+def make(name: str, keys: Pair, times: Pair, seconds: int, source: str) -> Workload:
+    """Return a workload of keys and of times in whole ms, left and right."""
+    lefts, rights = (each.astype(np.float64) for each in times)
+    matches = count_matches(*keys)
+    return Workload(name, *keys, lefts, rights, seconds * 1_000, matches, source)
 
 
 def data_folder() -> Path | None:
@@ -141,7 +141,7 @@ def data_folder() -> Path | None:
     return folder if (folder / "rovio_6s_1t.txt.gz").is_file() else None
 
 
-def read(path: Path, columns: tuple[int, int]) -> tuple[Keys, Keys]:
+def read(path: Path, columns: tuple[int, int]) -> Pair:
     """Read keys and times from a file."""
     with gzip.open(path) as file:
         options = pa.csv.ReadOptions(autogenerate_column_names=True)
@@ -173,12 +173,12 @@ def draw_stock(likeness: Likeness, seed: int = SEED) -> Workload:
     ranks = np.log(np.arange(1, right.size + 1)) + rng.normal(0, likeness.noise, right.size)
     right_counts = np.empty_like(right)
     right_counts[np.argsort(ranks)] = right
-    keys = [
-        shuffle_bursts(rng, names[: counts.size], counts, side.burst)
-        for counts, side in ((left, likeness.left), (right_counts, likeness.right))
-    ]
+    keys = (
+        shuffle_bursts(rng, names[: left.size], left, likeness.left.burst),
+        shuffle_bursts(rng, names, right_counts, likeness.right.burst),
+    )
     times = draw_spikes(rng, likeness)
-    return make(f"Stock {likeness.seconds} s", *keys, *times, likeness.seconds, "generated")
+    return make(f"Stock {likeness.seconds} s", keys, times, likeness.seconds, "generated")
 
 
 def shuffle_bursts(rng: np.random.Generator, names: Keys, counts: Counts, burst: int) -> Keys:
@@ -192,7 +192,7 @@ def shuffle_bursts(rng: np.random.Generator, names: Keys, counts: Counts, burst:
     return np.repeat(keys[order], sizes[order])
 
 
-def draw_spikes(rng: np.random.Generator, likeness: Likeness) -> tuple[Keys, Keys]:
+def draw_spikes(rng: np.random.Generator, likeness: Likeness) -> Pair:
     """Return the times of both streams: the largest spikes of both are at the same times."""
     left, right = (counts_along(side.spikes, side.rows) for side in (likeness.left, likeness.right))
     end, share = likeness.early
@@ -204,7 +204,7 @@ def draw_spikes(rng: np.random.Generator, likeness: Likeness) -> tuple[Keys, Key
     return drawn[0], drawn[1]
 
 
-def draw_rovio(seed: int = SEED) -> tuple[Keys, Keys]:
+def draw_rovio(seed: int = SEED) -> Pair:
     """Draw users, whose frequencies fall exponentially, and times: a hundred tuples every 10 ms."""
     rng = np.random.default_rng(seed)
     curve = np.interp(np.arange(ROVIO_USERS), np.linspace(0, ROVIO_USERS - 1, 11), ROVIO_CURVE)

@@ -94,7 +94,7 @@ def repeat_keys(rng: np.random.Generator, rows: int, dupe: int) -> Keys:
 def spread(rng: np.random.Generator, rows: int, window: float, skew: float) -> Times:
     """Return the times of arrival of a stream."""
     if skew == 0:
-        return np.arange(rows) * (window / rows)
+        return np.arange(rows, dtype=np.float64) * (window / max(rows, 1))
     return draw_zipf(rng, skew, max(int(window), 1), rows).astype(np.float64)
 
 
@@ -119,8 +119,9 @@ def micro(
     else:
         right = repeat_keys(rng, rights, dupe)
         matches = min(lefts, rights) * dupe
-    times = (spread(rng, rows, window, arrival_skew) for rows in (lefts, rights))
-    return Workload("Micro", left, right, *times, window, matches)
+    left_times = spread(rng, lefts, window, arrival_skew)
+    right_times = spread(rng, rights, window, arrival_skew)
+    return Workload("Micro", left, right, left_times, right_times, window, matches)
 
 
 def static_micro(rows: int, dupe: int = 1, seed: int = SEED) -> Workload:
