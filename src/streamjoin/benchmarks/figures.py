@@ -9,6 +9,7 @@ Scale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
 OTHERWISE = {" (simulated)": "--", " (predicted)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
+MARKED = 40  # points of a line, above which they are not marked
 
 
 @dataclass
@@ -71,6 +72,7 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
                 number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]
+                mark = mark if len(line) <= MARKED else ""
                 filled = "full" if number < len(MARKS) else "none"  # they come again hollow
                 looks: Any = {"marker": mark, "color": colour, "fillstyle": filled}
                 if figure.stacked:
@@ -86,6 +88,7 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
             if figure.scales[1] == "linear":
                 axes.set_ylim(bottom=0)
             axes.set(title=figure.title, xlabel=figure.across, ylabel=figure.up)
+            axes.set_axisbelow(True)
             axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
             canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
             for ending in ("png", "svg"):

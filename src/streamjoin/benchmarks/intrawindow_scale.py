@@ -35,7 +35,14 @@ class Scale:
 
 
 FULL = Scale(shrink=1, repeats=3)
-QUICK = Scale(shrink=100, repeats=1)
+QUICK = Scale(
+    *(100, 1, (1_600, 6_400, 25_600), 200),
+    dupes=(1, 50),
+    skews=(0.0, 0.8, 1.6),
+    windows=(100, 300),
+    deltas=(5, 20, 50),
+    bits=(8, 12),
+)
 
 
 def scale_of(quick: bool) -> Scale:

@@ -11,7 +11,7 @@ they find matches on the way.
 
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from time import perf_counter
@@ -67,10 +67,10 @@ def against_study(report: Report, scale: Scale) -> None:
     """Measure all workloads that the study's code was measured with."""
     sources = {}
     for name, make in workloads(scale).items():
-        workload = replace(make().resting(), name=name)
-        sources[name] = workload.source
-        with report.step(f"{name}: eight joins, all there at once"):
-            measure_workload(report, workload, scale)
+        workload = make().resting()
+        sources[workload.name] = workload.source
+        with report.step(f"{workload.name}: eight joins, all there at once"):
+            measure_workload(report, workload, STUDY[name], scale.repeats)
     report.detail("inputs at rest: source", sources)
 
 
@@ -82,14 +82,16 @@ def workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
     return dict(zip(STUDY, [*made, partial(stock, 1), partial(stock, 60), rovio], strict=True))
 
 
-def measure_workload(report: Report, workload: Workload, scale: Scale) -> None:
+def measure_workload(
+    report: Report, workload: Workload, study: tuple[float, ...], repeats: int
+) -> None:
     """Measure the joins on one workload, and claim."""
-    repeats = scale.repeats if workload.inputs >= SMALL else scale.repeats + 2
+    repeats += 2 * (workload.inputs < SMALL)
     words = speeds(f"{workload.name}: words", workload, [encode(workload) for _ in range(repeats)])
     report.add(words)
     arrivals = arrivals_of(workload)
     rows = {}
-    for (name, label), study in zip(LABELS.items(), STUDY[workload.name], strict=True):
+    for (name, label), figure in zip(LABELS.items(), study, strict=True):
         title = f"{workload.name}: {label}"
         run_once(name, arrivals)
         runs = [run_once(name, arrivals) for _ in range(repeats)]
@@ -98,15 +100,15 @@ def measure_workload(report: Report, workload: Workload, scale: Scale) -> None:
         report.add(written)
         rows[label] = {
             "counted": round(ours.median, 3),
-            "C++, counted": study,
+            "C++, counted": figure,
             "counted, words made": round(together(ours, words), 3),
             "pairs written": round(written.median, 3),
             "pairs written, words made": round(together(written, words), 3),
         }
         note = f"{rows[label]['counted, words made']:.3g} with the words made, "
         note += f"{written.median:.3g} with pairs written out"
-        theirs = Series(f"{title}, C++", (study,), UNIT)
-        report.at_least(title, ours.median / study, TARGETS[name], ours, theirs, note)
+        theirs = Series(f"{title}, C++", (figure,), UNIT)
+        report.at_least(title, ours.median / figure, TARGETS[name], ours, theirs, note)
     report.detail(f"{workload.name}, at rest: {UNIT}", rows)
 
 
