@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from streamjoin.benchmarks import intrawindow_simulator
 from streamjoin.benchmarks.intrawindow_ledger import Ledger
 from streamjoin.benchmarks.intrawindow_simulator import Arrivals, run_eager, run_lazy
 from streamjoin.benchmarks.intrawindow_workloads import Workload, count_matches
@@ -145,7 +146,8 @@ def test_one_side_may_be_empty():
     assert (outcome.matches, outcome.finished, outcome.latency, outcome.curve) == (0, 0, 0, [])
 
 
-def test_threads_share_the_writing():
+def test_threads_share_the_writing(monkeypatch):
+    monkeypatch.setattr(intrawindow_simulator, "SHARED", 1)
     rng = np.random.default_rng(3)
     keys = rng.integers(0, 3, 40)
     some = arrivals([(key, 0) for key in keys], [(key, 1) for key in keys])
