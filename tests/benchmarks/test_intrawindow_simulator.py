@@ -161,6 +161,15 @@ def test_threads_share_the_writing(monkeypatch):
     assert outcome.matches == some.workload.matches
 
 
+def test_every_so_manieth_latency_is_counted():
+    ledger = Ledger(np.arange(100.0), np.zeros(1), stride=7)
+    for begin, end in ((0, 3), (3, 4), (4, 60), (60, 100)):
+        rows = np.arange(begin, end, dtype=np.int32)
+        ledger.add(0, 100.0, rows, np.zeros_like(rows))
+    assert sum(ledger.bins.values()).sum() == len(range(0, 100, 7))
+    assert ledger.matches == 100
+
+
 def test_latencies_are_counted_to_half_a_per_cent():
     rng = np.random.default_rng(4)
     times = np.sort(rng.random(5_000) * 1_000)

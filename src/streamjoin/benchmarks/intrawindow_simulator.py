@@ -37,6 +37,7 @@ from streamjoin.threads import share
 STEP = 1 << 16  # rows a side that an eager join takes at once, at most
 BLOCK = 1 << 16  # pairs
 SHARED = 4 * BLOCK  # pairs from which on threads share the writing: waking one takes 0.1 ms
+SAMPLE = 2_000_000  # latencies that are counted, or up to twice as many
 JOINING = ("partition", "build", "merge", "probe")
 PHASES = ("wait", *JOINING, "write", "other")
 
@@ -175,7 +176,9 @@ def run_eager(
 def begin(arrivals: Arrivals, tick: Callable[[], float]) -> tuple[Clock, Ledger]:
     """Return a clock at 0 and an empty ledger; nobody pays for the garbage of the one before."""
     gc.collect()
-    return Clock(tick), Ledger(arrivals.workload.left_times, arrivals.workload.right_times)
+    workload = arrivals.workload
+    stride = max(workload.matches // SAMPLE, 1) | 1
+    return Clock(tick), Ledger(workload.left_times, workload.right_times, stride)
 
 
 def arrived(times: Times, now: float, most: int) -> int:
