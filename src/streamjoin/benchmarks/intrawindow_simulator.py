@@ -30,7 +30,7 @@ import numpy as np
 from streamjoin.benchmarks.intrawindow_ledger import Curve, Ledger
 from streamjoin.benchmarks.intrawindow_workloads import Times, Workload
 from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.registry import Eager, Lazy
+from streamjoin.intrawindow.protocol import Eager, Lazy
 from streamjoin.intrawindow.words import Words, encode
 from streamjoin.threads import share
 
