@@ -9,6 +9,7 @@ Scale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
 OTHERWISE = {" (simulated)": "--", " (predicted)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
+MARKED = 40  # points of a line, above which they are not marked
 
 
 @dataclass
@@ -21,6 +22,8 @@ class Figure:
     up: str  # what y is
     scales: tuple[Scale, Scale] = ("log", "log")
     lines: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    ticks: tuple[str, ...] = ()  # what x is called where it is 0, 1, 2, ...
+    stacked: bool = False  # lines as bars, one on top of the other
 
     def add(self, label: str, x: float, y: float) -> None:
         """Add a point to a line."""
@@ -32,6 +35,7 @@ class Figure:
             "title": self.title,
             "x": self.across,
             "y": self.up,
+            **({"ticks": list(self.ticks)} if self.ticks else {}),
             "lines": {label: [list(point) for point in line] for label, line in self.lines.items()},
         }
 
@@ -61,20 +65,30 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
     with plt.rc_context({**style, "axes.spines.right": False}):
         for figure in figures:
             canvas, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+            heights: dict[float, float] = {}  # of bars
             subjects: dict[str, int] = {}  # lines of one subject share a colour
             for label, line in figure.lines.items():
                 subject, style = style_of(label)
                 number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]
+                mark = mark if len(line) <= MARKED else ""
                 filled = "full" if number < len(MARKS) else "none"  # they come again hollow
                 looks: Any = {"marker": mark, "color": colour, "fillstyle": filled}
-                axes.plot(xs, ys, style, label=label, linewidth=1.6, **looks)
+                if figure.stacked:
+                    below = [heights.get(x, 0.0) for x in xs]
+                    axes.bar(xs, ys, bottom=below, label=label, color=colour, width=0.7)
+                    heights |= {x: low + y for x, low, y in zip(xs, below, ys, strict=True)}
+                else:
+                    axes.plot(xs, ys, style, label=label, linewidth=1.6, **looks)
             axes.set_xscale(figure.scales[0], **({"base": 2} if figure.scales[0] == "log" else {}))
             axes.set_yscale(figure.scales[1])
+            if figure.ticks:
+                axes.set_xticks(range(len(figure.ticks)), figure.ticks)
             if figure.scales[1] == "linear":
                 axes.set_ylim(bottom=0)
             axes.set(title=figure.title, xlabel=figure.across, ylabel=figure.up)
+            axes.set_axisbelow(True)
             axes.grid(visible=True, which="major", color="#dddddd", linewidth=0.6)
             canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
             for ending in ("png", "svg"):

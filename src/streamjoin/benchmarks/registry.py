@@ -22,6 +22,7 @@ def _lazy(module: str) -> Suite:
 
 SUITES: dict[str, Suite] = {
     "engine": _lazy("streamjoin.benchmarks.engine"),
+    "intra-window": _lazy("streamjoin.benchmarks.intrawindow"),
     "panjoin": _lazy("streamjoin.benchmarks.panjoin"),
     "pimtree": _lazy("streamjoin.benchmarks.pimtree"),
     "spark": _lazy("streamjoin.benchmarks.spark"),

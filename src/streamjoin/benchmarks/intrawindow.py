@@ -1,0 +1,48 @@
+"""Intra-window joins: the eight of the study, lazy and eager, by hashing and by sorting.
+
+First everything is there at once: each join against the study's own C++ code on the same inputs,
+and the best against DuckDB and Polars. Then tuples come in time, and what counts is throughput,
+latency and progress: the study's figures 5 to 16 and 18 again, with what it found held against what
+comes out here. All joins find the same matches; this is asserted at each point.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+
+from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.intrawindow_algorithms import THREADS, simulate_all
+from streamjoin.benchmarks.intrawindow_figures import real_workloads
+from streamjoin.benchmarks.intrawindow_findings import findings
+from streamjoin.benchmarks.intrawindow_knobs import knobs
+from streamjoin.benchmarks.intrawindow_peers import against_peers
+from streamjoin.benchmarks.intrawindow_scale import scale_of
+from streamjoin.benchmarks.intrawindow_sensitivity import sensitivity
+from streamjoin.benchmarks.intrawindow_simulator import BLOCK, STEP, arrivals_of
+from streamjoin.benchmarks.intrawindow_static import against_study
+from streamjoin.benchmarks.intrawindow_workloads import SEED, micro, static_micro
+
+FURTHER = ("intrawindow_advice", "intrawindow_spark")  # suites of their own: run(report, quick)
+
+
+def run(report: Report, quick: bool) -> None:
+    """Run the suite; ``quick`` has a hundredth of the rows."""
+    scale = scale_of(quick)
+    report.seed("streams", SEED)
+    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
+    with report.step("compiling"):
+        compile_all()
+    against_study(report, scale)
+    against_peers(report, scale)
+    real = real_workloads(report, scale)
+    sweeps = sensitivity(report, scale)
+    findings(report, real, sweeps, knobs(report, scale))
+    for name in FURTHER:
+        module = f"{__package__}.{name}"
+        if find_spec(module) is not None:
+            import_module(module).run(report, quick)
+
+
+def compile_all() -> None:
+    """Compile what is going to be measured, on small inputs: with threads, and without."""
+    for workload in (static_micro(100_000, 10), static_micro(1_000), micro(10, 20, 50, 2)):
+        simulate_all(arrivals_of(workload))
