@@ -12,6 +12,7 @@ from streamjoin.durations import Duration, parse_duration
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.intrawindow.protocol import Lazy
 from streamjoin.intrawindow.registry import make_lazy
+from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.binding import bind
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, make_chains
@@ -213,21 +214,28 @@ class JoinConfig:
         """Return what joins windows that close, if these do and no index does it as rows come."""
         if not plan.closes:
             return None
+        adviser = self.make_adviser()
+        closed = self.closed_rows(plan, deliver, adviser)
         if isinstance(self.window, SessionWindow):
-            return SessionJoin(plan, self.closed_rows(plan, deliver), deliver, self.emit == "eager")
-        if self.emit == "close":
-            return TumblingJoin(plan, self.closed_rows(plan, deliver), None, deliver)
+            return SessionJoin(plan, closed, deliver, self.emit == "eager", adviser)
+        if self.emit == "close" or (self.emit == "auto" and self.algorithm in LAZY):
+            return TumblingJoin(plan, closed, None, deliver, adviser)
         if self.algorithm not in EAGER and (self.algorithm != "auto" or plan.open_ranges):
             return None
-        closed = self.closed_rows(plan, deliver)
 
         def open_window(sides: Batches) -> EagerWindow | None:
-            name = self.algorithm if self.algorithm in EAGER else "shj_jb"
+            name = self.algorithm if self.algorithm in EAGER else adviser.choose_open()
+            if name in LAZY:
+                return None
             return EagerWindow(closed.within_one, Recipe(name, threads, self.tuning))
 
-        return TumblingJoin(plan, closed, open_window, deliver)
+        return TumblingJoin(plan, closed, open_window, deliver, adviser)
 
-    def closed_rows(self, plan: JoinPlan, deliver: Deliver) -> ClosedRows:
+    def make_adviser(self) -> Adviser:
+        """Return who decides where the algorithm is ``"auto"``."""
+        return Adviser(self.optimize, self.emit, self.threads)
+
+    def closed_rows(self, plan: JoinPlan, deliver: Deliver, adviser: Adviser) -> ClosedRows:
         """Return what joins rows that are all there."""
         structure = "auto" if self.algorithm in (*LAZY, *EAGER) else self.algorithm
 
@@ -240,7 +248,7 @@ class JoinConfig:
                 return make_lazy(self.algorithm, self.threads, **dict(self.tuning))
             if structure != "auto" or sides["left"].plan.open_ranges:
                 return None
-            return make_lazy("prj", self.threads)
+            return make_lazy(adviser.choose_closed(sides), self.threads)
 
         return ClosedRows(plan, make_manager, choose, self.threads)
 

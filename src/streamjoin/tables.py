@@ -85,7 +85,8 @@ def _join(
         engine.join.store(prepared)
         return engine.finish(deliver)
     given = deliver or (lambda found: gather(found, engine.schema))
-    return list(config.closed_rows(engine.plan, given).join(prepared, given))
+    closed = config.closed_rows(engine.plan, given, config.make_adviser())
+    return list(closed.join(prepared, given))
 
 
 def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
