@@ -170,7 +170,7 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
         (
             "npj",
             traits.threads > 1 and heaviest > share_each,
-            f"key skew: {heaviest:.1%} of the rows have one key (a thread's share: {share_each:.0%})",
+            f"key skew: {heaviest:.1%} of the rows have one key (much: {share_each:.0%})",
         ),
         ("mpass", each >= many, f"key duplication: {each:,.1f} matches a row (many: {many:,.0f})"),
     ]
@@ -184,25 +184,22 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
 def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
     """Say which branches there are, and with which numbers."""
     lazy = (
-        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has more than a thread's share; "
-        f"mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
+        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has more than a thread's share "
+        f"of them; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
     )
     if emit == "close":
         return [lazy]
     first = "prj" if emit == "auto" and optimize == "throughput" else "shj_jb"
     bound = f"{MEDIUM[optimize]:.0%} of the time"
     if optimize != "throughput":
-        bound += f", and the share that {'pmj' if emit == 'eager' else 'prj'} would be busy for"
+        bound += f" and the share that {'pmj' if emit == 'eager' else 'prj'} would be busy for"
     high = f"pmj_jm if left has less than 1/{UNEVEN} of right's rows; otherwise pmj_jb"
+    tuples, matches = costs.eager.tuples, costs.eager.matches
     return [
-        f"by the window before; the first one by {first}",
-        f"rates that keep SHJ busy for up to {bound}: shj_jm or shj_jb, by the time of a step",
-        f"({costs.matrix_step / 1e6:.2g} ms and {costs.biclique_step / 1e6:.2g} ms, if not busy; "
-        f"a tuple takes {told(costs.eager.tuples)} ns, a match {told(costs.eager.matches)})",
-        f"higher rates: {high if emit == 'eager' else lazy}",
+        f"for {optimize}, by the window before; for the first one {first}",
+        f"shj_jm or shj_jb, by the time of a step, if rates keep them busy for up to {bound} "
+        f"(a step takes {costs.matrix_step / 1e6:.2g} and {costs.biclique_step / 1e6:.2g} ms, a "
+        f"tuple {tuples[0]:.0f} to {tuples[-1]:.0f} ns, a match {matches[0]:.0f} to "
+        f"{matches[-1]:.0f} ns)",
+        f"above that {high if emit == 'eager' else lazy}",
     ]
-
-
-def told(line: tuple[float, ...]) -> str:
-    """Say from where to where a line goes."""
-    return f"{line[0]:.2g} to {line[-1]:.2g}"

@@ -42,6 +42,8 @@ def join(
     cores: int | None = None,
     name: str = "streamjoin",
     ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both not, by any condition.
 
@@ -72,13 +74,18 @@ def join(
         Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
         first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
         does a number from 1, with so many rows of the other stream in one group.
+    emit, optimize:
+        Windows that close: when their matches come, and what ``"auto"`` looks at; as in
+        `StreamJoin`.
 
     Returns
     -------
     An ordinary DataFrame: left's columns, then right's; right names that clash get ``_right``.
     """
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
+    config = JoinConfig.check(
+        on, window, time, order, algorithm, ordered=ordered, emit=emit, optimize=optimize
+    )
     check_cores(cores)
     check_order(left, right, config)
     if left.isStreaming:
@@ -107,10 +114,14 @@ def explain(
     routing: str = "auto",
     cores: int | None = None,
     ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
 ) -> str:
     """Say how `join` would understand and run a condition; takes the same arguments."""
     check_frames(left, right)
-    config = JoinConfig.check(on, window, time, order, algorithm, ordered=ordered)
+    config = JoinConfig.check(
+        on, window, time, order, algorithm, ordered=ordered, emit=emit, optimize=optimize
+    )
     check_cores(cores)
     check_order(left, right, config)
     inputs = prepare_inputs(left, right, config)
