@@ -6,7 +6,7 @@ takes, and what writing out a match does, was measured where everything fits int
 where less and less of it does; between and beyond, it is a straight line over the logarithm::
 
     keys a side     16,384   131,072   1,048,576
-    SHJ, a tuple     25 ns     35 ns      120 ns       2,097,152 keys: 148 ns
+    SHJ, a tuple     25 ns     35 ns      110 ns       2,097,152 keys: 135 ns
 
 The times are those of the clock, with as many threads as were measured; more or fewer are taken to
 be faster or slower in proportion.
@@ -54,11 +54,11 @@ class WindowCosts:
     """The numbers of a machine; the defaults are measured."""
 
     threads: int = 2
-    eager: Spent = Spent((25, 35, 120), (3.5, 8, 20))  # SHJ-JB
-    lazy: Spent = Spent((16, 17, 20), (2.2, 2.3, 3.5))  # PRJ
-    sorting: Spent = Spent((22, 25, 65), (2.1, 2.2, 3.5))  # PMJ-JB
+    eager: Spent = Spent((25, 35, 110), (4, 6, 36))  # SHJ-JB
+    lazy: Spent = Spent((17, 17, 18), (3.2, 3.3, 3.8))  # PRJ
+    sorting: Spent = Spent((23, 28, 62), (2.7, 2.7, 6))  # PMJ-JB
     matrix_step: float = 200_000  # ns: a few rows pushed into SHJ-JM
-    biclique_step: float = 260_000  # into SHJ-JB
+    biclique_step: float = 255_000  # into SHJ-JB
     few_rows: float = 1 << 14  # of both sides, up to which NPJ is not slower than PRJ
     many_matches: float = 64  # a row, from which on MPass is faster than PRJ
 

@@ -1,12 +1,11 @@
 """The costs of joining windows, measured on this machine in a few seconds.
 
-All rows are there at once, as when a join does not keep up. Of several measurements the shortest
-counts: whatever else the machine does makes them longer. Two algorithms that are compared take
-turns.
+Rows come in large steps, as when a join lags behind. Of several measurements the shortest counts:
+whatever else the machine does makes them longer. Two algorithms that are compared take turns.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
 
@@ -21,7 +20,7 @@ from streamjoin.window_costs import SIZES, Line, Spent, WindowCosts
 REPEATED = 8  # times that each key occurs, on either side, where matches are measured
 SECONDS, LEAST, MOST = 0.2, 3, 25  # of measuring one thing, and how often it is done
 STEPS, TINY = 300, 8  # small steps, and rows of a side in each
-BLOCK = 1 << 16  # pairs
+STEP, BLOCK = 1 << 16, 1 << 16  # rows of a side that come together, pairs that are written
 ROWS = tuple(1 << bits for bits in range(10, 19))  # of a side, where NPJ meets PRJ
 MATCHES = (1, 4, 16, 64)  # a row, where MPass meets PRJ
 MEETING = 1 << 16  # rows of a side there
@@ -36,14 +35,6 @@ def draw(rows: int, repeated: int, seed: int) -> Sides:
     left, right = (random.permutation(np.arange(rows) // repeated) for _ in range(2))
     encoded = encode(left, right)
     return encoded.left, encoded.right
-
-
-def join(name: str, sides: Sides, threads: int) -> list[Piece]:
-    """Join two sides by an algorithm."""
-    if name in LAZY:
-        return make_lazy(name, threads).join(*sides)
-    eager = make_eager(name, threads)
-    return eager.push(*sides) + eager.close()
 
 
 def write(piece: Piece) -> int:
@@ -67,20 +58,48 @@ def is_faster(one: str, other: str, sides: Sides, threads: int, margin: float = 
     """Tell whether an algorithm takes less time than another, pairs written out."""
 
     def run(name: str) -> list[int]:
-        return share(write, join(name, sides, threads), threads)
+        return share(write, make_lazy(name, threads).join(*sides), threads)
 
     ones, others = time_best(partial(run, one), partial(run, other))
     return ones <= margin * others
+
+
+def time_parts(name: str, sides: Sides, threads: int) -> tuple[float, float]:
+    """Return the nanoseconds of finding matches, step by step, and of writing them out."""
+    times: list[tuple[float, float]] = []
+    begin = perf_counter()
+    while len(times) < LEAST or (len(times) < MOST and perf_counter() - begin < SECONDS):
+        spent = [0.0, 0.0]
+        for step in steps_of(name, sides, threads):
+            start = perf_counter()
+            pieces = step()
+            found = perf_counter()
+            share(write, pieces, threads)
+            spent[0] += found - start
+            spent[1] += perf_counter() - found
+        times.append((1e9 * spent[0], 1e9 * spent[1]))
+    finding, writing = (min(each) for each in zip(*times, strict=True))
+    return finding, writing
+
+
+def steps_of(name: str, sides: Sides, threads: int) -> Iterator[Callable[[], list[Piece]]]:
+    """Yield what is to be done, one after the other."""
+    if name in LAZY:
+        yield partial(make_lazy(name, threads).join, *sides)
+        return
+    eager, (left, right) = make_eager(name, threads), sides
+    for first in range(0, left.size, STEP):
+        yield partial(eager.push, left[first : first + STEP], right[first : first + STEP])
+    yield eager.close
 
 
 def measure_spent(name: str, threads: int, seed: int) -> Spent:
     """Measure what tuples and matches cost, by size."""
     tuples, matches = [], []
     for rows in SIZES:
-        pieces = join(name, draw(rows, REPEATED, seed), threads)
-        (joining,) = time_best(partial(join, name, draw(rows, 1, seed), threads))
-        (writing,) = time_best(partial(share, write, pieces, threads))
-        tuples.append(joining / 2 / rows)
+        finding, _ = time_parts(name, draw(rows, 1, seed), threads)
+        _, writing = time_parts(name, draw(rows, REPEATED, seed), threads)
+        tuples.append(finding / 2 / rows)
         matches.append(writing / REPEATED / rows)
     return Spent(line_of(tuples), line_of(matches))
 
@@ -107,7 +126,7 @@ def measure_windows(threads: int | None = None, seed: int = 1) -> WindowCosts:
     """Measure everything, with as many threads as there are cores."""
     threads = threads or os.cpu_count() or 1
     for name in ("npj", "prj", "mpass", "shj_jm", "shj_jb", "pmj_jb"):  # compile them
-        share(write, join(name, draw(SIZES[0], 2, seed), threads), threads)
+        time_parts(name, draw(SIZES[0], 2, seed), threads)
     few, many = 0, float("inf")
     for rows in ROWS:
         if is_faster("npj", "prj", draw(rows, 1, seed), threads):

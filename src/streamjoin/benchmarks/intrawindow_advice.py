@@ -1,10 +1,10 @@
 """How often the decision tree names an algorithm that is about as good as the best of the eight.
 
 Workloads are drawn over the study's ranges, on a logarithmic scale: rates, how much slower one
-stream is, windows, duplication, and, for every other one, skew. The tree knows what the engine knows
-when a window opens: sketches of the window before it, which here has the same traits and other
-rows. All eight algorithms are then run in the simulator, in turns; of several runs the best counts,
-as other work on the machine can only make one worse.
+stream is, windows, duplication, and, for every other one, skew. The tree knows what the engine
+knows when a window opens: sketches of the window before it, which here has the same traits and
+other rows. All eight algorithms are then run in the simulator, in turns; of several runs the best
+counts, as other work on the machine can only make one worse.
 """
 
 from collections.abc import Callable
@@ -55,8 +55,8 @@ class Drawn:
         def between(ends: tuple[float, float]) -> float:
             return exp(random.uniform(log(ends[0]), log(ends[1])))
 
-        rate, slower, window = between(RATES) / shrink, between(SLOWER), between(WINDOWS)
-        window = min(window, MOST_ROWS / rate)
+        rate, slower, window = between(RATES), between(SLOWER), between(WINDOWS)
+        window = min(window, MOST_ROWS / rate) / shrink
         dupe = max(int(min(between(DUPES), MOST_MATCHES / rate / window)), 1)
         rates = random.permutation([rate, rate / slower])
         skew = between(SKEWS) if random.random() < 0.5 else 0.0
@@ -76,7 +76,7 @@ class Drawn:
 
 def advice(report: Report, quick: bool) -> None:
     """Let the tree choose for random workloads, and all algorithms run them."""
-    count, shrink = (2, 100) if quick else (WORKLOADS, 1)
+    count, shrink = (2, 20) if quick else (WORKLOADS, 1)
     first, costs = report.seed("advice", SEED), load_thresholds().windows
     ratios: dict[str, list[float]] = {goal: [] for goal in METRICS}
     for seed in range(first, first + count):
