@@ -1,4 +1,8 @@
-"""Which algorithm serves a join best, and why, in words that ``explain`` prints."""
+"""Which algorithm serves a join best, and why, in words that ``explain`` prints.
+
+For equalities in windows that close, and in tables, that is the study's decision tree
+(`decision_tree`); for all else, the structure that windows are kept in.
+"""
 
 from dataclasses import dataclass
 
@@ -55,10 +59,15 @@ class Advice:
         """What the algorithm is."""
         if self.algorithm != "auto":
             return (ALGORITHMS | LAZY | EAGER)[self.algorithm]
-        measured = load_thresholds().measured
-        if measured:
-            return f"for each subwindow anew; measured on this machine, {measured}"
-        return "for each subwindow anew; 'streamjoin calibrate' measures what is best here"
+        return f"for each subwindow anew; {describe_measured()}"
+
+
+def describe_measured() -> str:
+    """Say when the numbers were measured that ``"auto"`` goes by."""
+    measured = load_thresholds().measured
+    if measured:
+        return f"measured on this machine, {measured}"
+    return "'streamjoin calibrate' measures what is best here"
 
 
 def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Advice:

@@ -3,7 +3,8 @@
 A subwindow is filled in batches of one size, then probed in batches of that size. A row's cost is
 one insert and `SEARCHES` probes, pairs written out, as in a join. From these costs follow the
 thresholds of the choice: the batch from which BI-Sort is never beaten, and the matches likewise.
-The constants of the cost model are measured beside them, by `cost_measurement`.
+The constants of the cost model are measured beside them, by `cost_measurement`, and what windows
+cost that are joined by equality, by `window_measurement`.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.registry import INDEXES
 from streamjoin.kernels import Keys
 from streamjoin.thresholds import Thresholds
+from streamjoin.window_costs import SIZES, WindowCosts
+from streamjoin.window_measurement import measure_windows
 
 STRUCTURES = ("bi_sort", "rap_table", "wib_tree")
 SPAN = 1 << 40
@@ -74,7 +77,10 @@ def calibrate(
     if note is not None:
         note("the batches, now the constants of the cost model")
     constants = measure_costs(rows, seed)
-    return Thresholds(large_batch, many, date.today().isoformat(), constants), costs
+    if note is not None:
+        note("the constants, now windows that close")
+    windows = measure_windows(seed=seed)
+    return Thresholds(large_batch, many, date.today().isoformat(), constants, windows), costs
 
 
 def as_table(costs: list[Cost]) -> Table:
@@ -94,6 +100,17 @@ def constants_table(costs: Costs) -> Table:
     table.add_column("value", justify="right")
     for name, value in asdict(costs).items():
         table.add_row(name, f"{value:,.1f}" if value < 100 else f"{value:,.0f}")
+    return table
+
+
+def windows_table(costs: WindowCosts) -> Table:
+    """Return what joining windows by equality costs, to be shown."""
+    table = Table("windows", caption=f"nanoseconds, with {costs.threads} threads")
+    for keys in SIZES:
+        table.add_column(f"{keys:,} keys", justify="right")
+    for name, spent in (("SHJ", costs.eager), ("PRJ", costs.lazy), ("PMJ", costs.sorting)):
+        for what, line in (("tuple", spent.tuples), ("match", spent.matches)):
+            table.add_row(f"{name}, a {what}", *(f"{number:,.1f}" for number in line))
     return table
 
 

@@ -56,6 +56,21 @@ TimeOption = Annotated[
 AlgorithmOption = Annotated[
     str, typer.Option(help="[green]auto[/green] chooses; explain tells what and why.")
 ]
+EmitOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Tumbling and session windows: matches [green]close[/green], when a window closes, "
+        "[green]eager[/green], as rows come, or [green]auto[/green].",
+        show_default="close",
+    ),
+]
+OptimizeOption = Annotated[
+    str,
+    typer.Option(
+        help="What auto looks at: [green]throughput[/green], [green]latency[/green] or "
+        "[green]progressiveness[/green].",
+    ),
+]
 
 
 def _version(asked: bool) -> None:
@@ -116,6 +131,8 @@ def explain(
     window: WindowOption = None,
     time: TimeOption = None,
     algorithm: AlgorithmOption = "auto",
+    emit: EmitOption = None,
+    optimize: OptimizeOption = "throughput",
 ) -> None:
     """Tell how a condition is understood, which algorithm would join it, and why.
 
@@ -129,7 +146,12 @@ def explain(
         import streamjoin as sj
 
         text = sj.explain(
-            on=on, window=_window(window), time=_time_columns(time), algorithm=algorithm
+            on=on,
+            window=_window(window),
+            time=_time_columns(time),
+            algorithm=algorithm,
+            emit=emit,
+            optimize=optimize,
         )
         typer.echo(text)
 
@@ -144,6 +166,8 @@ def join(
     window: WindowOption = None,
     time: TimeOption = None,
     algorithm: AlgorithmOption = "auto",
+    emit: EmitOption = None,
+    optimize: OptimizeOption = "throughput",
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     out: Annotated[
         Path | None,
@@ -176,6 +200,8 @@ def join(
             time=_time_columns(time),
             algorithm=algorithm,
             threads=threads,
+            emit=emit,
+            optimize=optimize,
         )
         typer.echo(told)
 
@@ -224,13 +250,14 @@ def calibrate(
     a file; explain tells what it says.
     """
     with _friendly_errors():
-        from streamjoin.calibration import as_table, calibrate, constants_table
+        from streamjoin.calibration import as_table, calibrate, constants_table, windows_table
         from streamjoin.thresholds import save_thresholds
 
         with Console(stderr=True).status("compiling kernels ...") as status:
             thresholds, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
         Console().print(as_table(costs))
         Console().print(constants_table(thresholds.costs))
+        Console().print(windows_table(thresholds.windows))
         path = save_thresholds(thresholds)
         typer.echo(f"auto takes {thresholds.describe_any()}\nwritten to {path}")
 

@@ -12,6 +12,7 @@ from streamjoin.durations import Duration, parse_duration
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.intrawindow.protocol import Lazy
 from streamjoin.intrawindow.registry import make_lazy
+from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.binding import bind
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain, make_chains
@@ -196,7 +197,7 @@ class JoinConfig:
 
         join: Executor
         chooses = algorithm == "auto"
-        closing = self._make_closing(plan, given, threads)
+        closing = self._make_closing(plan, given)
         symmetric = self._symmetry(condition) if is_self and plan.same_keys else None
         if closing is not None:
             join = closing
@@ -219,40 +220,46 @@ class JoinConfig:
         """
         if not plan.closes or self.emit == "close" or isinstance(self.window, SessionWindow):
             return plan.closes
-        return self.algorithm in EAGER or (self.algorithm == "auto" and not plan.open_ranges)
+        by_equality = self.algorithm == "auto" and not plan.open_ranges
+        return by_equality or self.algorithm in EAGER or self.algorithm in LAZY
 
-    def _make_closing(
-        self, plan: JoinPlan, deliver: Deliver, threads: int
-    ) -> TumblingJoin | SessionJoin | None:
+    def _make_closing(self, plan: JoinPlan, deliver: Deliver) -> TumblingJoin | SessionJoin | None:
         """Return what joins windows that close, if these do and no index does it as rows come."""
         if not self.is_closing(plan):
             return None
+        adviser = self.make_adviser()
+        closed = self.closed_rows(plan, deliver, adviser)
         if isinstance(self.window, SessionWindow):
-            return SessionJoin(plan, self.closed_rows(plan, deliver), deliver, self.emit == "eager")
-        if self.emit == "close":
-            return TumblingJoin(plan, self.closed_rows(plan, deliver), None, deliver)
-        closed = self.closed_rows(plan, deliver)
+            return SessionJoin(plan, closed, deliver, self.emit == "eager", adviser)
+        if self.emit == "close" or (self.emit == "auto" and self.algorithm in LAZY):
+            return TumblingJoin(plan, closed, None, deliver, adviser)
 
         def open_window(sides: Batches) -> EagerWindow | None:
-            name = self.algorithm if self.algorithm in EAGER else "shj_jb"
-            return EagerWindow(closed.within_one, Recipe(name, threads, self.tuning))
+            name = self.algorithm if self.algorithm in EAGER else adviser.choose_open()
+            if name in LAZY:
+                return None
+            return EagerWindow(closed.within_one, Recipe(name, closed.threads, self.tuning))
 
-        return TumblingJoin(plan, closed, open_window, deliver)
+        return TumblingJoin(plan, closed, open_window, deliver, adviser)
 
-    def closed_rows(self, plan: JoinPlan, deliver: Deliver) -> ClosedRows:
+    def make_adviser(self) -> Adviser:
+        """Return who decides where the algorithm is ``"auto"``."""
+        return Adviser(self.optimize, self.emit, self.threads)
+
+    def closed_rows(self, plan: JoinPlan, deliver: Deliver, adviser: Adviser) -> ClosedRows:
         """Return what joins rows that are all there."""
         structure = "auto" if self.algorithm in (*LAZY, *EAGER) else self.algorithm
 
-        def make_manager(inner: JoinPlan) -> Manager:
-            chains = make_chains(inner, None, structure, False, self.threads, 1)
-            return Manager(inner, chains, deliver, self.threads, structure == "auto")
+        def make_manager(inner: JoinPlan, threads: int) -> Manager:
+            chains = make_chains(inner, None, structure, False, threads, 1)
+            return Manager(inner, chains, deliver, threads, structure == "auto")
 
-        def choose(sides: Mapping[Side, Prepared]) -> Lazy | None:
+        def choose(sides: Mapping[Side, Prepared], threads: int) -> Lazy | None:
             if self.algorithm in LAZY:
-                return make_lazy(self.algorithm, self.threads, **dict(self.tuning))
+                return make_lazy(self.algorithm, threads, **dict(self.tuning))
             if structure != "auto" or sides["left"].plan.open_ranges:
                 return None
-            return make_lazy("prj", self.threads)
+            return make_lazy(adviser.choose_closed(sides), threads)
 
         return ClosedRows(plan, make_manager, choose, self.threads)
 

@@ -1,7 +1,11 @@
 """``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
 
-from streamjoin.advisor import CROSSED, advise, check_ranges
+from collections.abc import Mapping
+from textwrap import wrap
+
+from streamjoin.advisor import CROSSED, EAGER, LAZY, advise, check_ranges, describe_measured
 from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.decision_tree import describe_tree
 from streamjoin.durations import Duration
 from streamjoin.joins.ordering import Ordered
 from streamjoin.predicates import (
@@ -14,13 +18,20 @@ from streamjoin.predicates import (
     describe,
     parse_condition,
 )
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.thresholds import load_thresholds
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
 ORDERS: dict[Ordered, str] = {
     "none": "",
     "outer": "in order: the matches of an earlier row come first",
     "inner": "in order: the matches of an earlier row come first, those of one row oldest first",
 }
+EMITS = {
+    "close": "when a window closes: the watermark has passed its end",
+    "eager": "as rows come",
+    "auto": "as rows come or when a window closes, decided when it opens",
+}
+NEXT, WIDTH = "\n" + " " * 13, 87  # where a fact goes on, and how far
 
 
 def explain(
@@ -33,6 +44,9 @@ def explain(
     threads: int | None = None,
     cores: int | None = None,
     ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
 ) -> str:
     """Say how the condition is understood, what is indexed, what is filtered, and why.
 
@@ -49,18 +63,23 @@ def explain(
     threads      2
     """
     config = JoinConfig.check(
-        on, window, time, order, algorithm, delay, threads, cores=cores, ordered=ordered
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        delay,
+        threads,
+        cores=cores,
+        ordered=ordered,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
     )
     condition = parse_condition(on)
-    keyed = any(not isinstance(part, Residual) for part in condition)
-    usable = keyed or isinstance(window, TimeWindow) or algorithm == "auto"
-    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
     index, filters = split(condition, config)
-    reason, ranges = advice.reason, len(ranges_of(condition, config))
-    check_ranges(algorithm, ranges, config.on)
-    if algorithm == "auto" and len(condition.ranges()) > 1:
-        reason = f"spo_join by two parts at once; by one, {reason}"
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
+    results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
     facts = [
         ("window", "none: two finite tables" if window is None else str(window)),
         ("time", " and ".join(config.time) if config.time else ""),
@@ -68,13 +87,51 @@ def explain(
         ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),
         ("index", index),
         ("filter", filters),
-        ("algorithm", f"{advice.algorithm}: {reason}"),
-        ("", f"({advice.what})"),
+        ("algorithm", describe_algorithm(condition, config)),
+        ("tuning", ", ".join(f"{name} = {value}" for name, value in config.tuning)),
         ("cores", describe_cores(config)),
-        ("results", ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")),
+        ("results", describe_emit(config) if closes(config) else results),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def closes(config: JoinConfig) -> bool:
+    """Whether windows close as a whole."""
+    return isinstance(config.window, TumblingWindow | SessionWindow)
+
+
+def describe_emit(config: JoinConfig) -> str:
+    """Say when the matches of windows that close are returned."""
+    if isinstance(config.window, SessionWindow) and config.emit == "auto":
+        return EMITS["close"]
+    return EMITS[config.emit]
+
+
+def joins_whole(condition: Condition, config: JoinConfig) -> bool:
+    """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
+    return not condition.ranges() and (
+        config.algorithm in (*LAZY, *EAGER)
+        or (config.algorithm == "auto" and (closes(config) or config.window is None))
+    )
+
+
+def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
+    """Say which algorithm serves the join, and why."""
+    algorithm, window = config.algorithm, config.window
+    if algorithm == "auto" and joins_whole(condition, config):
+        emit = "close" if isinstance(window, SessionWindow) else config.emit
+        told = describe_tree(config.optimize, emit, load_thresholds().windows)
+        lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
+        return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
+    keyed = any(not isinstance(part, Residual) for part in condition)
+    usable = keyed or isinstance(window, TimeWindow) or closes(config) or algorithm == "auto"
+    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
+    check_ranges(algorithm, len(ranges_of(condition, config)), config.on)
+    reason = advice.reason
+    if algorithm == "auto" and len(condition.ranges()) > 1:
+        reason = f"spo_join by two parts at once; by one, {reason}"
+    return f"{advice.algorithm}: {reason}{NEXT}({advice.what})"
 
 
 def describe_cores(config: JoinConfig) -> str:
@@ -90,6 +147,8 @@ def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     prefix = " and ".join(part.sql() for part in condition.equalities)
     index = f"a hash of {prefix}" if prefix else ""
     checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
+    if joins_whole(condition, config):
+        index = f"nothing: {describe_whole(config)}{' by ' * bool(prefix)}{prefix}"
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
@@ -108,9 +167,22 @@ def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
 
 
+def describe_whole(config: JoinConfig) -> str:
+    """Say which rows are joined when, where there is no index."""
+    if config.window is None:
+        return "all rows are there, and joined"
+    if isinstance(config.window, SessionWindow):
+        return "rows wait, and those of one session are joined"
+    return {
+        "close": "rows wait, and those of one window are joined",
+        "eager": "as they come, rows of one window are joined",
+        "auto": "as they come, or at once at its end, rows of one window are joined",
+    }[config.emit]
+
+
 def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
     """Return what rows can be ordered by."""
-    window = [] if config.time is None else ["the time window"]
+    window = [] if config.time is None or closes(config) else ["the time window"]
     return [*(name_of(part) for part in condition.ranges()), *window]
 
 

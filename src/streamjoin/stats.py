@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from streamjoin.decision_tree import Decision
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.sessions import SessionJoin
+from streamjoin.joins.tumbling import TumblingJoin
 from streamjoin.split.core import Core
 from streamjoin.split.executor import SplitExecutor
+
+CLOSING = TumblingJoin | SessionJoin
 
 
 @dataclass(frozen=True)
@@ -23,8 +28,8 @@ class JoinStats:
     seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe filters and gathers
     commands: dict[str, int] = field(default_factory=dict)  # sent to workers, by kind
     waiting: int = 0  # rows that wait in batch mode
-
     cores: tuple["CoreStats", ...] = ()  # of a join that is spread over cores
+    decision: Decision | None = None  # the last one, where "auto" joins windows that close
 
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
@@ -45,6 +50,7 @@ class JoinStats:
             commands=dict(join.commands),
             waiting=engine.collector.count,
             cores=tuple(map(CoreStats.of, join.cores)) if isinstance(join, SplitExecutor) else (),
+            decision=join.adviser.decision if isinstance(join, CLOSING) else None,
         )
 
 

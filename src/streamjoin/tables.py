@@ -28,15 +28,21 @@ def join_tables(
     algorithm: str = "auto",
     order: ColumnPair = None,
     threads: int | None = None,
+    emit: str | None = None,
+    optimize: str = "throughput",
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
+
+    All rows are there, so ``emit`` and ``optimize``, which `StreamJoin` has too, change nothing.
 
     >>> trades = pa.table({"price": [10.0, 20.0]})
     >>> quotes = pa.table({"price": [10.02, 15.0]})
     >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
     [{'price': 10.0, 'price_right': 10.02}]
     """
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
+    config = JoinConfig.check(
+        on, window, time, order, algorithm, None, threads, emit=emit, optimize=optimize
+    )
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
         joined = engine.push(batches)
@@ -54,6 +60,8 @@ def find_matches(
     algorithm: str = "auto",
     order: ColumnPair = None,
     threads: int | None = None,
+    emit: str | None = None,
+    optimize: str = "throughput",
 ) -> Results:
     """Join two finite tables as `join_tables` does, but leave the matches where they are.
 
@@ -66,7 +74,9 @@ def find_matches(
     >>> sum(batch.num_rows for batch in found)
     3
     """
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads)
+    config = JoinConfig.check(
+        on, window, time, order, algorithm, None, threads, emit=emit, optimize=optimize
+    )
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
         found = engine.find(batches)
@@ -85,7 +95,8 @@ def _join(
         engine.join.store(prepared)
         return engine.finish(deliver)
     given = deliver or (lambda found: gather(found, engine.schema))
-    return list(config.closed_rows(engine.plan, given).join(prepared, given))
+    closed = config.closed_rows(engine.plan, given, config.make_adviser())
+    return list(closed.join(prepared, given))
 
 
 def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:

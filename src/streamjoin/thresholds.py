@@ -3,8 +3,8 @@
 The paper's rule: BI-Sort if batches are large or a probe has many matches; otherwise RaP-Table, or
 WiB+-Tree where keys rise all the time. What is large, and what is many, depends on the machine:
 ``streamjoin calibrate`` measures it, and writes it to a file that every join here reads. The
-constants of the cost model are kept in the same file; with one that was written before there were
-any, the defaults hold.
+constants of the cost model, and what joining a window by equality costs, are kept in the same file;
+with one that was written before there were any, the defaults hold.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from streamjoin.cost_model import DEFAULT_COSTS, Costs, describe_choice, prefer_index
 from streamjoin.errors import StreamJoinError
+from streamjoin.window_costs import DEFAULT_WINDOW_COSTS, WindowCosts
 
 VARIABLE = "STREAMJOIN_CALIBRATION"  # where the file is, if not in the user's cache folder
 
@@ -27,6 +28,7 @@ class Thresholds:
     many_matches: float  # of one probe, in one subwindow
     measured: str = ""  # when; empty: these are defaults
     costs: Costs = DEFAULT_COSTS
+    windows: WindowCosts = DEFAULT_WINDOW_COSTS
 
     def choose_any(
         self, batch: float, share: float, rows: tuple[float, float], rising: bool, current: str
@@ -103,7 +105,10 @@ def _read(path: Path, changed: int) -> Thresholds:
         saved = json.loads(path.read_text(encoding="utf-8"))
         numbers = (float(saved["large_batch"]), float(saved["many_matches"]))
         costs = Costs.from_dict(saved["costs"]) if "costs" in saved else DEFAULT_COSTS
-        return Thresholds(*numbers, str(saved["measured"]), costs)
+        windows = DEFAULT_WINDOW_COSTS
+        if "windows" in saved:
+            windows = WindowCosts.from_dict(saved["windows"])
+        return Thresholds(*numbers, str(saved["measured"]), costs, windows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StreamJoinError(
             f"{path} is no calibration ({type(error).__name__}: {error}); write it anew with "

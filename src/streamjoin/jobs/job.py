@@ -41,6 +41,8 @@ class JoinOptions:
     routing: str = "auto"
     cores: int | None = None
     ordered: Ordered = "none"
+    emit: str | None = None
+    optimize: str = "throughput"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,14 @@ def check(job: Job) -> None:
     """Refuse what fits key by key but makes no sense together."""
     join = job.join
     config = JoinConfig.check(
-        join.on, join.window, join.time, join.order, join.algorithm, ordered=join.ordered
+        join.on,
+        join.window,
+        join.time,
+        join.order,
+        join.algorithm,
+        ordered=join.ordered,
+        emit=join.emit,
+        optimize=join.optimize,
     )
     if job.left.stream != job.right.stream:
         raise StreamJoinError(

@@ -89,13 +89,16 @@ def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
 
 
 class ClosedRows:
-    """Joins closed rows of one plan; ``choose`` gives a lazy algorithm for them, or None."""
+    """Joins closed rows of one plan; ``choose`` gives a lazy algorithm for them, or None.
+
+    Both it and ``make_manager`` take the number of threads, which may change.
+    """
 
     def __init__(
         self,
         plan: JoinPlan,
-        make_manager: Callable[[JoinPlan], Manager],
-        choose: Callable[[Sides], Lazy | None],
+        make_manager: Callable[[JoinPlan, int], Manager],
+        choose: Callable[[Sides, int], Lazy | None],
         threads: int,
     ) -> None:
         self.plan, self.make_manager, self.choose = plan, make_manager, choose
@@ -111,7 +114,7 @@ class ClosedRows:
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
         sides = self._simplified(sides)
-        lazy = self.choose(sides)
+        lazy = self.choose(sides, self.threads)
         if lazy is not None:
             found = join_equal(lazy, sides)
             if self.threads == 1:
@@ -121,7 +124,8 @@ class ClosedRows:
                 for items in share(lambda each: list(deliver(each)), found, self.threads):
                     yield from items
             return
-        yield from join_prepared(self.make_manager(sides["left"].plan), sides, deliver)
+        manager = self.make_manager(sides["left"].plan, self.threads)
+        yield from join_prepared(manager, sides, deliver)
 
     def _simplified(self, sides: Sides) -> Sides:
         """Leave the window's number out if there is only one."""

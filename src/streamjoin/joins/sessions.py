@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.batches import owned
+from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.closed import ClosedRows, word_keys
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns
@@ -140,8 +141,11 @@ def both(some: Marks, others: Marks, flipped: bool = False) -> Marks:
 class SessionJoin:
     """The rows of open sessions; ``eager`` gives matches as they come."""
 
-    def __init__(self, plan: JoinPlan, closed: ClosedRows, deliver: Deliver, eager: bool) -> None:
+    def __init__(
+        self, plan: JoinPlan, closed: ClosedRows, deliver: Deliver, eager: bool, adviser: Adviser
+    ) -> None:
         self.plan, self.closed, self.deliver, self.eager = plan, closed, deliver, eager
+        self.adviser = adviser
         self.parts: Parts = {side: [] for side in SIDES}
         self.first_end = MAX_KEY  # no session ends before
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}

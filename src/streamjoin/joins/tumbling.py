@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.closed import ClosedRows
 from streamjoin.joins.eager_window import EagerWindow
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
@@ -37,8 +38,10 @@ class TumblingJoin:
         closed: ClosedRows,
         open_window: OpenWindow | None,
         deliver: Deliver,
+        adviser: Adviser,
     ) -> None:
         self.plan, self.closed, self.open_window, self.deliver = plan, closed, open_window, deliver
+        self.adviser = adviser
         self.pending: dict[Side, Pending] = {side: Pending() for side in SIDES}
         self.eager: dict[int, EagerWindow] = {}  # by number
         self.lazy: set[int] = set()  # the numbers of other open windows, where there is a choice
@@ -110,6 +113,12 @@ class TumblingJoin:
 
     def store(self, batches: Batches) -> None:
         """Keep the rows: those of eager windows are there already."""
+        self._keep(batches)
+        if self.open_window is not None:
+            kept = {batch.side: batch for batch in self.inserted}
+            self.adviser.watch(kept, self.closed.within_one)
+
+    def _keep(self, batches: Batches) -> None:
         begin = perf_counter()
         self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
         for window in self.eager.values():
@@ -147,7 +156,7 @@ class TumblingJoin:
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
                 else:
                     self.lazy.add(number)
-        self.store(batches)
+        self._keep(batches)
         self.inserted = []
 
     def _bound(self, clock: Clock) -> int | None:
@@ -185,6 +194,7 @@ class TumblingJoin:
         for number in gone:
             del self.eager[number]
         self.lazy = {number for number in self.lazy if number >= bound}
+        self.adviser.close(bound)
         self.commands["close"] += len(gone)
         self.seconds["expire"] += perf_counter() - begin
 

@@ -107,8 +107,12 @@ class JoinSpec:
     def make_manager(self) -> Manager:
         """Return what joins rows that are all there, whose result has the user's columns."""
         plan, schema = self.plan(), self.result_schema
-        rows = self.config.closed_rows(plan, lambda found: self._deliver(found, schema))
-        return rows.make_manager(plan)
+        config = self.config
+
+        def deliver(found: Found) -> Iterator[Delivery]:
+            return self._deliver(found, schema)
+
+        return config.closed_rows(plan, deliver, config.make_adviser()).make_manager(plan, 1)
 
     def make_engine(self) -> Engine:
         """Return an engine without rows, whose result has the user's columns."""

@@ -1,0 +1,205 @@
+"""The study's decision tree (5.1, Fig. 4): which of its eight algorithms joins a window.
+
+::
+
+    arrival rate    low: a symmetric hash join (SHJ) keeps up, or
+                    medium: it lags behind, but less than waiting for the end costs
+                        a step takes less time over a matrix (JM)      shj_jm
+                        otherwise (JB)                                 shj_jb
+                    high: it lags behind by more, or all rows are there
+                        matches are wanted as rows come
+                            left has far fewer rows                    pmj_jm
+                            otherwise                                  pmj_jb
+                        number of tuples: few                          npj
+                        key skew: one key has more than a thread's share of the rows
+                                                                       npj
+                        key duplication: many matches a row            mpass
+                        otherwise                                      prj
+
+How high a rate is tells the share b of the time for which SHJ would be busy: the tuples and matches
+of a window, times what they cost on this machine (`window_costs`), divided by its length. Beyond 1
+it lags behind: it is through after b window lengths, with half of the matches after about 0.7 b,
+as these are the more frequent the more rows are there, and the last ones are b - 1 late. A join
+that waits, and then works for w window lengths, has half of the matches soon after 1, and 95 of 100
+come at most 0.78 + w late. So, to have matches soon, SHJ is the better one up to b = 1.8 + w for
+latency, and 1.4 + w for progressiveness; for throughput there is no medium rate.
+
+docs/intrawindow.md has the measurements, and where this departs from the study's tree.
+"""
+
+from dataclasses import dataclass
+from math import inf
+
+from streamjoin.sketches import Sketch
+from streamjoin.window_costs import Spent, WindowCosts
+
+KEEPS_UP = 0.85  # busy for longer, SHJ is taken to lag behind: estimates may be wrong
+MEDIUM = {"throughput": KEEPS_UP, "latency": 1.8, "progressiveness": 1.4}  # for w = 0
+UNEVEN = 8  # a side has far fewer rows than the other, if less than one in so many
+
+Pair = tuple[float, float]  # of left and right
+Branch = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of a window."""
+
+    rows: Pair
+    rates: Pair  # rows a second; infinite where all are there
+    keys: Pair  # distinct ones
+    heaviest: float  # the share of rows with the most frequent key, on the side where it is larger
+    matches: float
+    threads: int
+
+    @classmethod
+    def of(
+        cls,
+        sketches: tuple[Sketch, Sketch],
+        threads: int,
+        seconds: float = 0.0,
+        rows: Pair | None = None,
+    ) -> "Traits":
+        """Read sketches of a window that came in some seconds, or of a sample of its ``rows``."""
+        left, right = sketches
+        all_left, all_right = rows or (left.rows, right.rows)
+        some_left, some_right = share(left.rows, all_left), share(right.rows, all_right)
+        return cls(
+            (all_left, all_right),
+            (all_left / seconds, all_right / seconds) if seconds > 0 else (inf, inf),
+            (all_left / repeats(left, some_left), all_right / repeats(right, some_right)),
+            max(left.heaviest, right.heaviest),
+            left.matches(right) / some_left / some_right,
+            threads,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """How long the rows take to come."""
+        pairs = zip(self.rows, self.rates, strict=True)
+        return max((rows / rate for rows, rate in pairs if rate), default=0.0)
+
+    @property
+    def duplication(self) -> Pair:
+        """How many rows a key has, on either side."""
+        left, right = (rows / max(keys, 1) for rows, keys in zip(self.rows, self.keys, strict=True))
+        return left, right
+
+    @property
+    def matches_each(self) -> float:
+        """How many matches a row has, on the side with more rows."""
+        return self.matches / max(*self.rows, 1)
+
+    def busy(self, spent: Spent, costs: WindowCosts) -> float:
+        """Return for which share of the time an algorithm would be busy."""
+        work = spent.work(sum(self.rows), sum(self.keys) / 2, self.matches)
+        work *= costs.threads / self.threads
+        return work / self.seconds if self.seconds > 0 else inf
+
+
+def share(some: float, every: float) -> float:
+    """Return which share of the rows was looked at; all, if there are none."""
+    return some / every if some and every else 1.0
+
+
+def repeats(sketch: Sketch, looked_at: float) -> float:
+    """Return the rows of a key; in a sample, a key meets others of its kind the less often."""
+    return 1 + max(sketch.rows / max(sketch.distinct, 1) - 1, 0) / looked_at
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An algorithm, and the branch of the tree that leads to it."""
+
+    algorithm: str
+    branch: Branch
+
+    def __str__(self) -> str:
+        return "; ".join((*self.branch, self.algorithm))
+
+
+def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Decision:
+    """Go down the tree; ``emit`` leaves out the algorithms that wait, or those that do not."""
+    if emit == "close" or traits.seconds == 0:
+        branch: Branch = ("arrival rate: all rows are there",)
+        return choose_lazy(traits, costs, branch) if emit != "eager" else choose_pmj(traits, branch)
+    busy = traits.busy(costs.eager, costs)
+    bound = MEDIUM[optimize]
+    if optimize != "throughput":
+        bound += traits.busy(costs.sorting if emit == "eager" else costs.lazy, costs)
+    level = "low" if busy < min(KEEPS_UP, bound) else "medium" if busy < bound else "high"
+    left, right = traits.rates
+    told = f"{left:,.0f} and {right:,.0f} rows/s would keep SHJ busy for {busy:.0%} of the time"
+    branch = (f"arrival rate: {level}, {told} (up to {bound:.0%} is good for {optimize})",)
+    if level != "high":
+        return choose_shj(traits, busy, costs, branch)
+    return choose_pmj(traits, branch) if emit == "eager" else choose_lazy(traits, costs, branch)
+
+
+def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
+    """Choose how SHJ is spread over threads: by the time that a step takes.
+
+    Over a matrix each thread takes in all left rows, but nothing is partitioned. While a step runs,
+    rows come for the next one, so it takes the longer the busier the join is; and towards the end
+    of a window, when most rows to match are there, it is about twice as busy as on average.
+    """
+    left, right = traits.rows
+    more = (traits.threads * left + right) / (left + right)
+    steps = (costs.matrix_step, 2 * busy * more), (costs.biclique_step, 2 * busy)
+    matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
+    told = f"{matrix:.2g} ms over a matrix, {biclique:.2g} ms over a biclique"
+    name = "shj_jm" if matrix < biclique else "shj_jb"
+    return Decision(name, (*branch, f"step: {told}"))
+
+
+def choose_pmj(traits: Traits, branch: Branch) -> Decision:
+    """Choose how PMJ is spread over threads."""
+    left, right = traits.rows
+    name = "pmj_jm" if left * UNEVEN < right else "pmj_jb"
+    told = f"{left:,.0f} left and {right:,.0f} right (a matrix from 1 : {UNEVEN} on)"
+    return Decision(name, (*branch, f"number of tuples: {told}"))
+
+
+def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
+    """Choose between the algorithms that wait."""
+    rows, few = sum(traits.rows), costs.few_rows
+    share_each, heaviest = 1 / traits.threads, traits.heaviest
+    each, many = traits.matches_each, costs.many_matches
+    steps = [
+        ("npj", rows <= few, f"number of tuples: {rows:,.0f} (up to {few:,.0f} are few)"),
+        (
+            "npj",
+            traits.threads > 1 and heaviest > share_each,
+            f"key skew: {heaviest:.1%} of the rows have one key (much: {share_each:.0%})",
+        ),
+        ("mpass", each >= many, f"key duplication: {each:,.1f} matches a row (many: {many:,.0f})"),
+    ]
+    for name, is_taken, told in steps:
+        branch = (*branch, told)
+        if is_taken:
+            return Decision(name, branch)
+    return Decision("prj", branch)
+
+
+def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
+    """Say which branches there are, and with which numbers."""
+    lazy = (
+        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has more than a thread's share "
+        f"of them; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
+    )
+    if emit == "close":
+        return [lazy]
+    first = "prj" if emit == "auto" and optimize == "throughput" else "shj_jb"
+    bound = f"{MEDIUM[optimize]:.0%} of the time"
+    if optimize != "throughput":
+        bound += f" and the share that {'pmj' if emit == 'eager' else 'prj'} would be busy for"
+    high = f"pmj_jm if left has less than 1/{UNEVEN} of right's rows; otherwise pmj_jb"
+    tuples, matches = costs.eager.tuples, costs.eager.matches
+    return [
+        f"for {optimize}, by the window before; for the first one {first}",
+        f"shj_jm or shj_jb, by the time of a step, if rates keep them busy for up to {bound} "
+        f"(a step takes {costs.matrix_step / 1e6:.2g} and {costs.biclique_step / 1e6:.2g} ms, a "
+        f"tuple {tuples[0]:.0f} to {tuples[-1]:.0f} ns, a match {matches[0]:.0f} to "
+        f"{matches[-1]:.0f} ns)",
+        f"above that {high if emit == 'eager' else lazy}",
+    ]

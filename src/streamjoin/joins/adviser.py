@@ -1,0 +1,98 @@
+"""Who decides by which algorithm windows are joined, from what came, and remembers why.
+
+Rows that are all there are looked at when they are joined: how many they are is known, and a sample
+of their keys is sketched. A window that opens is taken to be like the last one that closed: while
+windows are open, the keys of their rows are sketched as they come, and a clock tells how fast
+that is. So each window is joined as the one before it suggests::
+
+    window    1                    2                    3
+    rows      slow                 fast                 fast
+    joined    by the default       eagerly, like 1      lazily, like 2
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+
+from streamjoin.decision_tree import Decision, Traits, choose
+from streamjoin.joins.closed import planned, word_keys
+from streamjoin.joins.pending import window_numbers
+from streamjoin.joins.plan import SIDES, JoinPlan
+from streamjoin.joins.prepared import Prepared
+from streamjoin.keys.operands import Side
+from streamjoin.sketches import Sketch
+from streamjoin.thresholds import load_thresholds
+from streamjoin.window_costs import WindowCosts
+
+SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
+
+
+@dataclass
+class Watched:
+    """An open window: since when rows come, and what has come so far."""
+
+    since: float
+    sketches: dict[Side, Sketch] = field(default_factory=lambda: {side: Sketch() for side in SIDES})
+
+
+class Adviser:
+    """Decides for one join; ``clock`` gives seconds."""
+
+    def __init__(
+        self, optimize: str, emit: str, threads: int, clock: Callable[[], float] = monotonic
+    ) -> None:
+        self.optimize, self.emit, self.threads, self.clock = optimize, emit, threads, clock
+        self.decision: Decision | None = None  # the last one
+        self.traits: Traits | None = None  # of the window that was the last to close
+        self.watched: dict[int, Watched] = {}  # open windows, by number
+
+    def choose_closed(self, sides: Mapping[Side, Prepared]) -> str:
+        """Return the algorithm for rows that are all there."""
+        costs = load_thresholds().windows
+        self.decision = choose(self._closed_traits(sides, costs), self.optimize, "close", costs)
+        return self.decision.algorithm
+
+    def _closed_traits(self, sides: Mapping[Side, Prepared], costs: WindowCosts) -> Traits:
+        left, right = (sides[side] for side in SIDES)
+        rows = (len(left), len(right))
+        if sum(rows) <= costs.few_rows:  # so few that it does not matter what their keys are
+            return Traits.of((Sketch(), Sketch()), self.threads, rows=rows)
+        return Traits.of((sketch_some(left), sketch_some(right)), self.threads, rows=rows)
+
+    def choose_open(self) -> str:
+        """Return the algorithm for a window that opens."""
+        if self.traits is None:
+            waits = self.emit == "auto" and self.optimize == "throughput"
+            told = f"first window: nothing is known yet, the default for {self.optimize}"
+            self.decision = Decision("prj" if waits else "shj_jb", (told,))
+        else:
+            costs = load_thresholds().windows
+            self.decision = choose(self.traits, self.optimize, self.emit, costs)
+        return self.decision.algorithm
+
+    def watch(self, batches: Mapping[Side, Prepared], within_one: JoinPlan) -> None:
+        """Look at rows that have come, of any windows."""
+        now = self.clock()
+        for side, batch in batches.items():
+            numbers = window_numbers(batch)
+            keys, _ = word_keys(within_one, planned(batch, within_one).keys)
+            for number in np.unique(numbers).tolist():
+                window = self.watched.setdefault(number, Watched(now))
+                window.sketches[side].add(keys[numbers == number])
+
+    def close(self, bound: int) -> None:
+        """Take leave of the windows before ``bound``; the next ones are taken to be like them."""
+        for number in sorted(self.watched):
+            if number < bound:
+                window = self.watched.pop(number)
+                sketches = window.sketches["left"], window.sketches["right"]
+                self.traits = Traits.of(sketches, self.threads, self.clock() - window.since)
+
+
+def sketch_some(batch: Prepared) -> Sketch:
+    """Sketch the keys of rows that are spread evenly over a batch."""
+    every = -(-len(batch) // SAMPLE)
+    keys, _ = word_keys(batch.plan, batch.keys.take(slice(None, None, every)))
+    return Sketch.of(np.ascontiguousarray(keys))

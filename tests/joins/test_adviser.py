@@ -1,0 +1,168 @@
+"""``algorithm="auto"`` in windows that close: it looks at the streams, and changes its mind."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import streamjoin as sj
+from streamjoin.joins import adviser
+from streamjoin.thresholds import VARIABLE, Thresholds, save_thresholds
+from streamjoin.window_costs import Spent, WindowCosts
+
+LINE = (1e6, 1e6, 1e6)  # ns: a thousand tuples keep SHJ busy for a second
+COSTS = WindowCosts(2, Spent(LINE, (0.0,) * 3), few_rows=1_000)
+ROWS = 100  # of a side in each window, which is a second long
+
+
+@pytest.fixture(autouse=True)
+def calibrated(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "calibration.json"))
+    save_thresholds(Thresholds(1, 1, "2026-01-31", windows=COSTS))
+
+
+def rows(window, keys):
+    times = 1_000 * window + np.arange(len(keys)) * 999 // max(len(keys), 1)
+    return pa.table({"k": pa.array(keys, pa.int64()), "t": pa.array(times, pa.int64())})
+
+
+def make(emit, optimize="throughput", **arguments):
+    window = sj.TumblingWindow("1 second")
+    return sj.StreamJoin(
+        "l.k = r.k", window, time="t", emit=emit, optimize=optimize, threads=2, **arguments
+    )
+
+
+def run_window(join, number, seconds, clock):
+    """Push a window whose rows take so long, and close it; return its matches and algorithm."""
+    keys = np.arange(ROWS) + ROWS * number
+    found = join.push(rows(number, keys), rows(number, keys)).num_rows
+    join._engine.join.adviser.clock = lambda: clock[0]
+    decision = join.stats.decision
+    clock[0] += seconds
+    found += join.advance(1_000 * (number + 1)).num_rows
+    return found, decision.algorithm
+
+
+@pytest.mark.parametrize(
+    ("emit", "optimize", "expected"),
+    [
+        ("eager", "throughput", ["shj_jb", "shj_jm", "pmj_jb", "shj_jm"]),
+        ("auto", "throughput", ["prj", "shj_jm", "npj", "shj_jm"]),
+        ("auto", "latency", ["shj_jb", "shj_jm", "npj", "shj_jm"]),
+    ],
+)
+def test_it_changes_its_mind_between_windows(emit, optimize, expected):
+    clock = [0.0]
+    join = make(emit, optimize)
+    join.push(rows(0, []), rows(0, []))
+    join._engine.join.adviser.clock = lambda: clock[0]
+    # slow, fast, slow: each decides for the window behind it
+    found = [run_window(join, at, seconds, clock) for at, seconds in enumerate((60, 0.01, 60, 60))]
+    assert [matches for matches, _ in found] == [ROWS] * 4
+    assert [algorithm for _, algorithm in found] == expected
+
+
+def test_windows_that_wait_are_looked_at_when_they_close():
+    join = make("close")
+    join.push(rows(0, np.arange(2_000)), rows(0, np.arange(2_000)))
+    assert join.stats.decision is None
+    assert join.advance(1_000).num_rows == 2_000
+    assert join.stats.decision.algorithm == "prj"
+    assert "number of tuples: 4,000 (up to 1,000 are few)" in str(join.stats.decision)
+    join.push(rows(1, [7] * 20), rows(1, [7] * 20))
+    assert join.advance(2_000).num_rows == 400
+    assert join.stats.decision.algorithm == "npj"
+
+
+def test_a_skewed_window_is_seen_in_a_sample(monkeypatch):
+    monkeypatch.setattr(adviser, "SAMPLE", 500)
+    join = make("close")
+    join.push(rows(0, np.zeros(2_000, int)), rows(0, np.arange(2_000)))
+    assert join.advance(1_000).num_rows == 2_000
+    assert "key skew: 99" in join.stats.decision.branch[-1]
+
+
+def test_who_names_an_algorithm_decides():
+    join = make("close", algorithm="mway")
+    join.push(rows(0, [1]), rows(0, [1]))
+    assert join.advance(1_000).num_rows == 1
+    assert join.stats.decision is None
+
+
+@pytest.mark.parametrize("algorithm", ["npj", "shj_jm"])
+def test_auto_emits_as_the_algorithm_does(algorithm):
+    join = make("auto", algorithm=algorithm)
+    pushed = join.push(rows(0, [1]), rows(0, [1])).num_rows
+    assert pushed == (algorithm == "shj_jm")
+    assert pushed + join.advance(1_000).num_rows == 1
+
+
+def test_rows_of_several_windows_in_one_push():
+    join = make("eager")
+    left = pa.concat_tables([rows(at, np.arange(at + 1)) for at in range(3)])
+    assert join.push(left, left.slice(0)).num_rows == 6
+    assert {at: each.sketches["left"].rows for at, each in watched(join).items()} == {
+        0: 1,
+        1: 2,
+        2: 3,
+    }
+    join.advance(2_000)
+    assert list(watched(join)) == [2]
+
+
+def watched(join):
+    return join._engine.join.adviser.watched
+
+
+def test_a_restored_join_begins_anew():
+    join = make("eager")
+    join.push(rows(0, [1, 2]), rows(0, [1]))
+    restored = sj.StreamJoin.restore(join.snapshot())
+    assert restored.stats.decision is None
+    assert restored.push(right=rows(0, [2])).num_rows == 1
+    restored.push(rows(1, [1]))
+    assert restored.stats.decision.algorithm == "shj_jb"
+
+
+def test_tables_and_sessions_ask_it_too():
+    table = rows(0, np.arange(3_000))
+    assert sj.join_tables(table, table, on="l.k = r.k").num_rows == 3_000
+    assert sj.find_matches(table, table, on="l.k = r.k", optimize="latency").count() == 3_000
+    join = sj.StreamJoin("l.k = r.k", sj.SessionWindow("1 second"), time="t")
+    join.push(table, table.slice(0))
+    assert join.finish().num_rows == 3_000
+    assert join.stats.decision.algorithm == "prj"
+
+
+@pytest.mark.parametrize(
+    ("emit", "optimize", "told"),
+    [
+        ("close", "throughput", "auto: npj for at most 1,000 rows"),
+        ("eager", "throughput", "above that pmj_jm if left has less than 1/8 of right's rows"),
+        ("auto", "throughput", "for the first one prj"),
+        ("auto", "latency", "up to 180% of the time and the share that prj would be busy for"),
+        ("auto", "progressiveness", "for progressiveness, by the window before"),
+    ],
+)
+def test_explain_tells_the_branches(emit, optimize, told):
+    window = sj.TumblingWindow("1 minute")
+    text = sj.explain("l.k = r.k", window, "t", emit=emit, optimize=optimize)
+    assert told in " ".join(text.split())
+    assert "measured on this machine, 2026-01-31" in text
+    assert "index        nothing:" in text
+    assert "time window" not in text
+
+
+def test_explain_of_windows_that_have_an_index():
+    on = "l.k = r.k and l.x < r.x"
+    text = sj.explain(on, sj.TumblingWindow("1 minute"), "t", emit="eager")
+    assert "index        a hash of l.k = r.k, then l.x < r.x" in text
+    assert "results      as rows come" in text
+
+
+def test_explain_of_sessions_and_tuning():
+    window = sj.SessionWindow("1 minute")
+    text = sj.explain("l.k = r.k", window, "t", "prj", emit="auto", tuning={"bits": 9})
+    assert "tuning       bits = 9" in text
+    assert "results      when a window closes" in text
+    assert "those of one session are joined by l.k = r.k" in text
