@@ -1,4 +1,4 @@
-"""All kinds of joins inside tumbling and session windows on Spark; `make test` runs three of them."""
+"""All kinds of joins inside windows that close, on Spark; `make test` runs three of them."""
 
 import pytest
 from spark.conftest import session as session
