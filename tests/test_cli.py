@@ -13,6 +13,7 @@ from streamjoin import calibration, cost_measurement
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Series
 from streamjoin.cli import app
+from streamjoin.window_costs import WindowCosts
 
 CONDITION = "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05"
 COMMANDS = ["demo", "explain", "join", "run", "bench"]
@@ -98,6 +99,13 @@ def test_explain_tells_the_parts_and_the_algorithm():
     assert result.exit_code == 0, result.output
     assert "l.symbol" in result.stdout
     assert "10 minutes" in result.stdout
+
+
+def test_explain_tells_of_windows_that_close():
+    window = ("--window", "tumbling 1 minute", "--time", "ts")
+    result = run("explain", "l.x = r.x", *window, "--emit", "auto", "--optimize", "latency")
+    assert "for latency, by the window before" in result.stdout
+    assert "sooner" in refused(run("explain", "l.x = r.x", *window, "--emit", "sooner"))
 
 
 def test_explain_refuses_what_it_cannot_read():
@@ -229,9 +237,11 @@ def test_calibrate_writes_what_explain_tells(tmp_path, monkeypatch):
     monkeypatch.setattr(cost_measurement, "TURNS", 3)
     monkeypatch.setattr(cost_measurement, "ROUNDS", 4)
     monkeypatch.setattr(calibration, "MATCHES", (1, 16))
+    monkeypatch.setattr(calibration, "measure_windows", lambda seed: WindowCosts(threads=7))
     result = run("calibrate", "--rows", 1 << 14)
     assert result.exit_code == 0, result.output
     assert "auto takes" in result.stdout
+    assert "nanoseconds, with 7 threads" in result.stdout
     assert "measured on this machine" in run("explain", "l.x < r.x").stdout
 
 

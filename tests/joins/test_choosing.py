@@ -22,6 +22,7 @@ from streamjoin.joins import chain, choosing, sizes
 from streamjoin.joins.prepared import prepare
 from streamjoin.joins.tables import join_prepared
 from streamjoin.thresholds import DEFAULTS, VARIABLE, Thresholds, load_thresholds, save_thresholds
+from streamjoin.window_costs import WindowCosts
 
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 crossable = conditions.filter(lambda name: fitting(name, "spo_join") == name)
@@ -218,7 +219,9 @@ def test_a_calibration_is_written_and_read(monkeypatch):
     monkeypatch.setattr(calibration, "BATCHES", (64, 1024))
     monkeypatch.setattr(cost_measurement, "TURNS", 3)
     monkeypatch.setattr(cost_measurement, "ROUNDS", 4)
+    monkeypatch.setattr(calibration, "measure_windows", lambda seed: WindowCosts(threads=7))
     thresholds, costs = calibrate(rows=1 << 14)
+    assert thresholds.windows.threads == 7
     assert {cost.structure for cost in costs} == set(STRUCTURES)
     path = save_thresholds(thresholds)
     assert load_thresholds() == thresholds

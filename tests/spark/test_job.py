@@ -97,6 +97,7 @@ def test_a_whole_file(write, tmp_path):
     assert job.join.time == ("ts", "seen")
     assert job.join.cores == 2
     assert (job.join.algorithm, job.join.routing, job.join.ordered) == ("auto", "auto", "none")
+    assert (job.join.emit, job.join.optimize) == (None, "throughput")
     assert job.left.options == {"maxFilesPerTrigger": 1}
     assert job.right.schema == "price double, qty int, seen timestamp"
     assert job.sink.checkpoint == str(tmp_path / "checkpoint")
