@@ -154,7 +154,7 @@ def test_one_range_part_is_too_few(on, window, has):
 
     with pytest.raises(sj.ConditionError) as error:
         join()
-    for told in ("algorithm='spo_join'", on, f"has {has}, the time window", "'bi_sort'"):
+    for told in ("algorithm='spo_join'", on, f"has {has}, a TimeWindow counted", "'bi_sort'"):
         assert told in str(error.value)
 
 

@@ -13,7 +13,7 @@ from spark.in_process import Cluster, Luck, make_join, pairs_of
 from spark.test_join_core import TIMED, cut, on_time, seeds, timed, two_streams
 from streamjoin.spark import state
 
-random = settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+random = settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 EQUAL = ["npj", "prj", "mway", "mpass", "auto", "bi_sort"]
 EAGER = ["shj_jm", "shj_jb", "pmj_jm", "pmj_jb", "auto"]
