@@ -90,9 +90,9 @@ class Traits:
         """How many matches a row has, on the side with more rows."""
         return self.matches / max(*self.rows, 1)
 
-    def busy(self, spent: Spent, costs: WindowCosts) -> float:
-        """Return for which share of the time an algorithm would be busy."""
-        work = spent.work(sum(self.rows), sum(self.keys) / 2, self.matches)
+    def busy(self, spent: Spent, costs: WindowCosts, keys: Pair | None = None) -> float:
+        """Return for which share of the time an algorithm would be busy, with its own ``keys``."""
+        work = spent.work(sum(self.rows), sum(keys or self.keys) / 2, self.matches)
         work *= costs.threads / self.threads
         return work / self.seconds if self.seconds > 0 else inf
 
@@ -139,13 +139,16 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix each thread takes in all left rows, but nothing is partitioned. While a step runs,
-    rows come for the next one, so it takes the longer the busier the join is; and towards the end
-    of a window, when most rows to match are there, it is about twice as busy as on average.
+    Over a matrix nothing is partitioned, but each thread takes in all left rows, and its tables
+    have all left keys and, if they repeat, most right ones. While a step runs, rows come for the
+    next one, so it takes the longer the busier the join is; and towards the end of a window, when
+    most rows to match are there, it is about twice as busy as on average.
     """
-    left, right = traits.rows
-    more = (traits.threads * left + right) / (left + right)
-    steps = (costs.matrix_step, 2 * busy * more), (costs.biclique_step, 2 * busy)
+    (left, right), threads = traits.rows, traits.threads
+    keys = (threads * traits.keys[0], min(threads * traits.keys[1], right))
+    more = (threads * left + right) / (left + right)
+    copied = more * traits.busy(costs.eager, costs, keys)
+    steps = (costs.matrix_step, 2 * copied), (costs.biclique_step, 2 * busy)
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
     told = f"{matrix:.2g} ms over a matrix, {biclique:.2g} ms over a biclique"
     name = "shj_jm" if matrix < biclique else "shj_jb"
