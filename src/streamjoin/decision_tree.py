@@ -11,7 +11,7 @@
                             left has far fewer rows                    pmj_jm
                             otherwise                                  pmj_jb
                         number of tuples: few                          npj
-                        key skew: one key has more than a thread's share of the rows
+                        key skew: one key has the shares of several threads
                                                                        npj
                         key duplication: many matches a row            mpass
                         otherwise                                      prj
@@ -35,6 +35,8 @@ from streamjoin.window_costs import Spent, WindowCosts
 
 KEEPS_UP = 0.85  # busy for longer, SHJ is taken to lag behind: estimates may be wrong
 MEDIUM = {"throughput": KEEPS_UP, "latency": 1.8, "progressiveness": 1.4}  # for w = 0
+SKEWED = 3  # a key with so many threads' shares of the right rows: PRJ leaves it to one thread,
+# NPJ to all, but takes about three times as long for a tuple where tables are large
 UNEVEN = 8  # a side has far fewer rows than the other, if less than one in so many
 
 Pair = tuple[float, float]  # of left and right
@@ -48,7 +50,7 @@ class Traits:
     rows: Pair
     rates: Pair  # rows a second; infinite where all are there
     keys: Pair  # distinct ones
-    heaviest: float  # the share of rows with the most frequent key, on the side where it is larger
+    heaviest: Pair  # the share of rows with the most frequent key
     matches: float
     threads: int
 
@@ -68,7 +70,7 @@ class Traits:
             (all_left, all_right),
             (all_left / seconds, all_right / seconds) if seconds > 0 else (inf, inf),
             (all_left / repeats(left, some_left), all_right / repeats(right, some_right)),
-            max(left.heaviest, right.heaviest),
+            (left.heaviest, right.heaviest),
             left.matches(right) / some_left / some_right,
             threads,
         )
@@ -166,14 +168,15 @@ def choose_pmj(traits: Traits, branch: Branch) -> Decision:
 def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose between the algorithms that wait."""
     rows, few = sum(traits.rows), costs.few_rows
-    share_each, heaviest = 1 / traits.threads, traits.heaviest
-    each, many = traits.matches_each, costs.many_matches
+    heaviest, each, many = traits.heaviest[1], traits.matches_each, costs.many_matches
+    shares = heaviest * traits.threads
     steps = [
         ("npj", rows <= few, f"number of tuples: {rows:,.0f} (up to {few:,.0f} are few)"),
         (
             "npj",
-            traits.threads > 1 and heaviest > share_each,
-            f"key skew: {heaviest:.1%} of the rows have one key (much: {share_each:.0%})",
+            shares > SKEWED,
+            f"key skew: {heaviest:.1%} of the right rows have one key, the shares of {shares:.1f} "
+            f"threads (many: {SKEWED})",
         ),
         ("mpass", each >= many, f"key duplication: {each:,.1f} matches a row (many: {many:,.0f})"),
     ]
@@ -187,8 +190,8 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
 def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
     """Say which branches there are, and with which numbers."""
     lazy = (
-        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has more than a thread's share "
-        f"of them; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
+        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has the shares of {SKEWED} "
+        f"threads; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
     )
     if emit == "close":
         return [lazy]
