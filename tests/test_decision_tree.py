@@ -34,7 +34,7 @@ def traits(busy=None, rows=(50_000, 50_000), **others):
     """A window of a hundred thousand rows takes SHJ 10 ms, if nothing matches."""
     seconds = 0 if busy is None else sum(rows) * 100e-9 / busy
     rates = (inf, inf) if busy is None else (rows[0] / seconds, rows[1] / seconds)
-    fields = {"keys": rows, "heaviest": 0.0, "matches": 0.0, "threads": 2}
+    fields = {"keys": rows, "heaviest": (0.0, 0.0), "matches": 0.0, "threads": 2}
     return Traits(rows, rates, **fields | others)
 
 
@@ -44,9 +44,9 @@ def traits(busy=None, rows=(50_000, 50_000), **others):
         (traits(), "close", "prj", "key duplication: 0.0 matches a row (many: 16)"),
         (traits(), "auto", "prj", "key duplication"),
         (traits(rows=(500, 500)), "close", "npj", "number of tuples: 1,000 (up to 1,000 are few)"),
-        (traits(heaviest=0.6), "close", "npj", "key skew: 60.0% of the rows have one key"),
-        (traits(heaviest=0.6, threads=1), "close", "prj", "key duplication"),
-        (traits(heaviest=0.2, threads=8), "close", "npj", "key skew"),
+        (traits(heaviest=(0, 1)), "close", "prj", "key duplication"),
+        (traits(heaviest=(0.9, 0), threads=8), "close", "prj", "key duplication"),
+        (traits(heaviest=(0, 0.5), threads=8), "close", "npj", "key skew: 50.0% of the right rows"),
         (traits(matches=800_000), "close", "mpass", "key duplication: 16.0 matches a row"),
         (traits(), "eager", "pmj_jb", "number of tuples: 50,000 left and 50,000 right"),
         (traits(rows=(10_000, 90_000)), "eager", "pmj_jm", "number of tuples"),

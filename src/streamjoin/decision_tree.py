@@ -11,7 +11,7 @@
                             left has far fewer rows                    pmj_jm
                             otherwise                                  pmj_jb
                         number of tuples: few                          npj
-                        key skew: one key has more than a thread's share of the rows
+                        key skew: one key has the shares of several threads
                                                                        npj
                         key duplication: many matches a row            mpass
                         otherwise                                      prj
@@ -35,6 +35,8 @@ from streamjoin.window_costs import Spent, WindowCosts
 
 KEEPS_UP = 0.85  # busy for longer, SHJ is taken to lag behind: estimates may be wrong
 MEDIUM = {"throughput": KEEPS_UP, "latency": 1.8, "progressiveness": 1.4}  # for w = 0
+SKEWED = 3  # a key with so many threads' shares of the right rows: PRJ leaves it to one thread,
+# NPJ to all, but takes about three times as long for a tuple where tables are large
 UNEVEN = 8  # a side has far fewer rows than the other, if less than one in so many
 
 Pair = tuple[float, float]  # of left and right
@@ -48,7 +50,7 @@ class Traits:
     rows: Pair
     rates: Pair  # rows a second; infinite where all are there
     keys: Pair  # distinct ones
-    heaviest: float  # the share of rows with the most frequent key, on the side where it is larger
+    heaviest: Pair  # the share of rows with the most frequent key
     matches: float
     threads: int
 
@@ -68,7 +70,7 @@ class Traits:
             (all_left, all_right),
             (all_left / seconds, all_right / seconds) if seconds > 0 else (inf, inf),
             (all_left / repeats(left, some_left), all_right / repeats(right, some_right)),
-            max(left.heaviest, right.heaviest),
+            (left.heaviest, right.heaviest),
             left.matches(right) / some_left / some_right,
             threads,
         )
@@ -90,9 +92,9 @@ class Traits:
         """How many matches a row has, on the side with more rows."""
         return self.matches / max(*self.rows, 1)
 
-    def busy(self, spent: Spent, costs: WindowCosts) -> float:
-        """Return for which share of the time an algorithm would be busy."""
-        work = spent.work(sum(self.rows), sum(self.keys) / 2, self.matches)
+    def busy(self, spent: Spent, costs: WindowCosts, keys: Pair | None = None) -> float:
+        """Return for which share of the time an algorithm would be busy, with its own ``keys``."""
+        work = spent.work(sum(self.rows), sum(keys or self.keys) / 2, self.matches)
         work *= costs.threads / self.threads
         return work / self.seconds if self.seconds > 0 else inf
 
@@ -139,13 +141,16 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix each thread takes in all left rows, but nothing is partitioned. While a step runs,
-    rows come for the next one, so it takes the longer the busier the join is; and towards the end
-    of a window, when most rows to match are there, it is about twice as busy as on average.
+    Over a matrix nothing is partitioned, but each thread takes in all left rows, and its tables
+    have all left keys and, if they repeat, most right ones. While a step runs, rows come for the
+    next one, so it takes the longer the busier the join is; and towards the end of a window, when
+    most rows to match are there, it is about twice as busy as on average.
     """
-    left, right = traits.rows
-    more = (traits.threads * left + right) / (left + right)
-    steps = (costs.matrix_step, 2 * busy * more), (costs.biclique_step, 2 * busy)
+    (left, right), threads = traits.rows, traits.threads
+    keys = (threads * traits.keys[0], min(threads * traits.keys[1], right))
+    more = (threads * left + right) / (left + right)
+    copied = more * traits.busy(costs.eager, costs, keys)
+    steps = (costs.matrix_step, 2 * copied), (costs.biclique_step, 2 * busy)
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
     told = f"{matrix:.2g} ms over a matrix, {biclique:.2g} ms over a biclique"
     name = "shj_jm" if matrix < biclique else "shj_jb"
@@ -163,14 +168,15 @@ def choose_pmj(traits: Traits, branch: Branch) -> Decision:
 def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose between the algorithms that wait."""
     rows, few = sum(traits.rows), costs.few_rows
-    share_each, heaviest = 1 / traits.threads, traits.heaviest
-    each, many = traits.matches_each, costs.many_matches
+    heaviest, each, many = traits.heaviest[1], traits.matches_each, costs.many_matches
+    shares = heaviest * traits.threads
     steps = [
         ("npj", rows <= few, f"number of tuples: {rows:,.0f} (up to {few:,.0f} are few)"),
         (
             "npj",
-            traits.threads > 1 and heaviest > share_each,
-            f"key skew: {heaviest:.1%} of the rows have one key (much: {share_each:.0%})",
+            shares > SKEWED,
+            f"key skew: {heaviest:.1%} of the right rows have one key, the shares of {shares:.1f} "
+            f"threads (many: {SKEWED})",
         ),
         ("mpass", each >= many, f"key duplication: {each:,.1f} matches a row (many: {many:,.0f})"),
     ]
@@ -184,8 +190,8 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
 def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
     """Say which branches there are, and with which numbers."""
     lazy = (
-        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has more than a thread's share "
-        f"of them; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
+        f"npj for at most {costs.few_rows:,.0f} rows, or if one key has the shares of {SKEWED} "
+        f"threads; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
     )
     if emit == "close":
         return [lazy]

@@ -25,10 +25,10 @@ def rows(window, keys):
     return pa.table({"k": pa.array(keys, pa.int64()), "t": pa.array(times, pa.int64())})
 
 
-def make(emit, optimize="throughput", **arguments):
+def make(emit, optimize="throughput", threads=2, **arguments):
     window = sj.TumblingWindow("1 second")
     return sj.StreamJoin(
-        "l.k = r.k", window, time="t", emit=emit, optimize=optimize, threads=2, **arguments
+        "l.k = r.k", window, time="t", emit=emit, optimize=optimize, threads=threads, **arguments
     )
 
 
@@ -76,10 +76,11 @@ def test_windows_that_wait_are_looked_at_when_they_close():
 
 def test_a_skewed_window_is_seen_in_a_sample(monkeypatch):
     monkeypatch.setattr(adviser, "SAMPLE", 500)
-    join = make("close")
-    join.push(rows(0, np.zeros(2_000, int)), rows(0, np.arange(2_000)))
+    join = make("close", threads=8)
+    join.push(rows(0, np.arange(2_000)), rows(0, np.zeros(2_000, int)))
     assert join.advance(1_000).num_rows == 2_000
     assert "key skew: 99" in join.stats.decision.branch[-1]
+    assert join.stats.decision.algorithm == "npj"
 
 
 def test_who_names_an_algorithm_decides():

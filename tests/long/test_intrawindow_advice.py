@@ -27,4 +27,4 @@ def test_quick(monkeypatch):
     assert len(report.claims) == 3
     for claim in report.claims:
         assert 0 <= claim.value <= 1
-    assert "arrival rate" in report.details["advice, workload 7000"]["chosen"]["latency"]
+    assert "arrival rate" in report.details["advice, workload 8000"]["chosen"]["latency"]
