@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from intrawindow.small_windows import expected, found, listed, rows, windows, words_of
 from streamjoin.intrawindow.code_table import CodeTable
-from streamjoin.intrawindow.pieces import Piece, totals_of
+from streamjoin.intrawindow.pieces import Counted, Piece
 from streamjoin.intrawindow.registry import make_lazy
 
 
@@ -90,7 +90,7 @@ def test_the_left_row_comes_first_whoever_has_probed(probing, pair):
 
 def test_totals_beyond_32_bits():
     counts = np.full(5, 2**31 - 1, np.int32)
-    assert totals_of(counts).tolist() == [number * (2**31 - 1) for number in range(6)]
+    assert Counted(counts, 0).totals.tolist() == [number * (2**31 - 1) for number in range(6)]
 
 
 def test_more_pairs_than_32_bits_can_count():

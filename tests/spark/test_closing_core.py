@@ -93,7 +93,10 @@ def test_tumbling(seed, name, cores, length, delay, algorithm, emit):
         window=sj.TumblingWindow(length), time="t",
     )  # fmt: skip
     found, left, right = run(join, seed, delay)
-    same = lambda one, two: one["t"] // length == two["t"] // length  # noqa: E731
+
+    def same(one, two):
+        return one["t"] // length == two["t"] // length
+
     assert found == join_all(left, right, predicate, same)
 
 

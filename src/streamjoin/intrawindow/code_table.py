@@ -13,15 +13,14 @@ and lists never do, so what a probe has found stays true.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.intrawindow.pieces import Piece, totals_of
+from streamjoin.intrawindow.pieces import Counted, Piece
 from streamjoin.intrawindow.words import Words, rows_of
-from streamjoin.kernels import Flags, Int, Positions, RowIds, copy_into, inlined, kernel
+from streamjoin.kernels import Int, Positions, RowIds, copy_into, inlined, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.prefetching import BLOCK, prefetch
 
@@ -118,38 +117,18 @@ def follow(
 
 
 @dataclass(frozen=True)
-class Lists:
+class Lists(Counted):
     """The lists of rows that probes have found."""
 
     latest: RowIds
-    counts: RowIds
-    total: int
     before: RowIds
     row_ids: RowIds
-
-    def __len__(self) -> int:
-        return self.total
-
-    @property
-    def lengths(self) -> Positions:
-        """How many pairs each probe has."""
-        return self.counts.astype(np.int64)
-
-    @cached_property
-    def _totals(self) -> Positions:
-        return totals_of(self.counts)
-
-    def of(self, flags: Flags) -> "Lists":
-        """Return the pairs of some probes only."""
-        counts = np.where(flags, self.counts, np.int32(0))
-        total = int(counts.sum(dtype=np.int64))
-        return Lists(self.latest, counts, total, self.before, self.row_ids)
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
         if names is None:
             names = np.arange(self.latest.size, dtype=np.int32)
-        lists, number = (self.latest, self._totals, self.before, self.row_ids, names), 0
+        lists, number = (self.latest, self.totals, self.before, self.row_ids, names), 0
         for first in range(0, self.total, size):
             last = min(first + size, self.total)
             probes, rows, number = follow(*lists, first, last, number)
@@ -186,7 +165,7 @@ class CodeTable:
         total = probe(words, self.slots, latest, counts)
         if not total:
             return None
-        found = Lists(latest, counts, total, self.before, rows_of(self.words))
+        found = Lists(counts, total, latest, self.before, rows_of(self.words))
         return Piece(probing, rows_of(words), found)
 
     def _make_room(self, count: int) -> None:

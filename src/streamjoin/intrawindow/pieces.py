@@ -12,8 +12,9 @@ written out side by side::
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -23,22 +24,12 @@ from streamjoin.kernels import Flags, Positions, RowIds
 from streamjoin.keys.operands import Side
 
 
-def totals_of(counts: RowIds) -> Positions:
-    """Return the pairs before each probe, and all."""
-    totals = np.empty(counts.size + 1, np.int64)
-    totals[0] = 0
-    np.cumsum(counts, dtype=np.int64, out=totals[1:])
-    return totals
-
-
 @dataclass(frozen=True)
-class Runs:
-    """The runs of rows that probes have found."""
+class Counted:
+    """What probes have found, by the number of pairs that each has."""
 
-    starts: RowIds
     counts: RowIds
     total: int
-    row_ids: RowIds
 
     def __len__(self) -> int:
         return self.total
@@ -49,13 +40,25 @@ class Runs:
         return self.counts.astype(np.int64)
 
     @cached_property
-    def _totals(self) -> Positions:
-        return totals_of(self.counts)
+    def totals(self) -> Positions:
+        """The pairs before each probe, and all."""
+        totals = np.empty(self.counts.size + 1, np.int64)
+        totals[0] = 0
+        np.cumsum(self.counts, dtype=np.int64, out=totals[1:])
+        return totals
 
-    def of(self, flags: Flags) -> "Runs":
+    def of(self, flags: Flags) -> Self:
         """Return the pairs of some probes only."""
         counts = np.where(flags, self.counts, np.int32(0))
-        return Runs(self.starts, counts, int(counts.sum(dtype=np.int64)), self.row_ids)
+        return replace(self, counts=counts, total=int(counts.sum(dtype=np.int64)))
+
+
+@dataclass(frozen=True)
+class Runs(Counted):
+    """The runs of rows that probes have found."""
+
+    starts: RowIds
+    row_ids: RowIds
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
@@ -63,7 +66,7 @@ class Runs:
             names = np.arange(self.starts.size, dtype=np.int32)
         for first in range(0, self.total, size):
             last = min(first + size, self.total)
-            yield expand(self.starts, self._totals, self.row_ids, names, first, last)
+            yield expand(self.starts, self.totals, self.row_ids, names, first, last)
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Piece:
         cls, probing: Side, probes: Words, starts: RowIds, counts: RowIds, total: int, stored: Words
     ) -> "Piece":
         """Make a piece of runs of the other side's words."""
-        return cls(probing, rows_of(probes), Runs(starts, counts, total, rows_of(stored)))
+        return cls(probing, rows_of(probes), Runs(counts, total, starts, rows_of(stored)))
 
     def __len__(self) -> int:
         return len(self.matches)
