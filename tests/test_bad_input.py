@@ -261,7 +261,7 @@ def test_an_error_in_the_middle_of_a_push(window, algorithm):
         join.push(left, with_column("d", [1, 1, 0]))
     says(error, "division by zero", "try_divide")
     assert replace(join.stats, seconds={}) == before
-    for chain in join._engine.chains.values():
+    for chain in join._state.engine.chains.values():
         chain.check()
     assert rows(join.push(GOOD, right)) == rows(other.push(GOOD, right))
     assert join.snapshot() == other.snapshot()

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from streamjoin.durations import format_duration
 from streamjoin.errors import StreamJoinError, WindowError
+from streamjoin.window_text import parse_window
 from streamjoin.windows import (
     CountWindow,
     SessionWindow,
     TimeWindow,
     TumblingWindow,
-    parse_window,
 )
 
 LARGEST = 2**63 - 1

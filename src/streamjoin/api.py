@@ -1,28 +1,26 @@
 """What users call to join streams: `StreamJoin`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin import snapshots
-from streamjoin.batches import as_batch, owned
-from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.checks import ColumnPair
+from streamjoin.config import JoinConfig
 from streamjoin.durations import Duration
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
-from streamjoin.joins.engine import Engine, Step, leave
-from streamjoin.joins.executor import Deliver, Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
-from streamjoin.joins.times import ticks, time_type, to_key
-from streamjoin.keys.operands import Side
-from streamjoin.opening import Opening
 from streamjoin.parallel.shared_join import TASK
-from streamjoin.pipeline import Pipeline, sides_of, threads_of
+from streamjoin.pipeline import sides_of, stream_through, threads_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
+from streamjoin.state import JoinState
 from streamjoin.stats import JoinStats
-from streamjoin.windows import CountWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
 
 
 class StreamJoin:
@@ -107,7 +105,7 @@ class StreamJoin:
                 "minute'), SessionWindow('10 minutes') or CountWindow(1000); for two finite tables "
                 "use join_tables"
             )
-        self._config = JoinConfig.check(
+        config = JoinConfig.check(
             on,
             window,
             time,
@@ -123,10 +121,8 @@ class StreamJoin:
             optimize,
             tuning,
         )
+        self._state = JoinState(config)
         self._results: Results | None = None  # of the last `find`
-        self._is_streaming = False
-        self._opening = Opening()
-        self._engine: Engine | None = None
 
     def push(self, left: Any = None, right: Any = None) -> pa.Table:
         """Add a batch of either stream, or of both, and return the new matches.
@@ -139,34 +135,31 @@ class StreamJoin:
         columns of one side only.
         """
         self._begin()
-        return self._table(self._deliveries(left, right))
+        return self._table(lambda: self._push(left, right))
 
-    def _deliveries(self, left: Any, right: Any) -> list[Delivery]:
-        """Add rows and return what they find."""
-        batches, is_self = self._check(left, right)
-        if self._engine is None:
-            delivered = self._push_first(batches, is_self)
-        else:
-            delivered = self._push(self._engine, batches)
-            delivered += self._follow(self._engine)
-        self._report(lambda: self._table(delivered))
+    def _push(self, left: Any, right: Any) -> list[Delivery]:
+        """Add rows and return what they find, unless a core has died meanwhile."""
+        delivered = self._state.push(left, right)
+        self._report(lambda: self._state.table(delivered))
         return delivered
 
     def _report(self, results: Callable[[], pa.Table | Results]) -> None:
         """Tell of cores that have died, with what the others have found."""
         try:
-            if self._engine is not None:
-                self._engine.join.report()
+            if self._state.engine is not None:
+                self._state.engine.join.report()
         except CoreError as error:
             error.results = results()
             raise
 
-    def _table(self, delivered: list[Delivery]) -> pa.Table:
-        """Return joined rows as a table; until there are any, of the columns that are known."""
-        schema = self.schema
-        if schema is None:
-            schema = next(iter(self._opening.schemas.values()), pa.schema([]))
-        return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
+    def _table(self, join: Callable[[], list[Delivery]]) -> pa.Table:
+        """Return as a table what is found; an error too has what was found before it."""
+        try:
+            return self._state.table(join())
+        except StreamJoinError as error:
+            if error.found:
+                error.results = self._state.table(list(error.found))
+            raise
 
     def stream(self, source: Iterable[Any], task_rows: int = TASK) -> Iterator[Punctuated]:
         """Push all that a source gives, and yield matches as they come.
@@ -196,42 +189,25 @@ class StreamJoin:
                 f"source={source!r} gives nothing; pass something to iterate over, such as a list "
                 "of pairs (left, right)"
             )
+        state = self._state
         steps = (sides_of(each) for each in source)
-        while self._engine is None and (sides := next(steps, None)) is not None:
-            yield from self._punctuated(self._deliveries(*sides))
-        engine = self._engine
+        while state.engine is None and (sides := next(steps, None)) is not None:
+            yield from self._punctuated(self._push(*sides))
+        engine = state.engine
         if engine is not None and (threads := threads_of(engine, task_rows)) is not None:
-            yield from self._pipeline(engine, threads, steps)
+            send = partial(state.submit, engine)
+            with closing(stream_through(engine, threads, steps, send)) as delivered:
+                yield from self._punctuated(delivered)
         for sides in steps:
-            yield from self._punctuated(self._deliveries(*sides))
-        if self._engine is not None and self._engine.collector.count:
-            delivered = self._engine.flush()
-            yield from self._punctuated(delivered)
-            self._report(lambda: self._table([]))
+            yield from self._punctuated(self._push(*sides))
+        if engine is not None and engine.collector.count:
+            yield from self._punctuated(state.flush())
+            self._report(lambda: state.table([]))
 
-    def _punctuated(self, delivered: list[Delivery]) -> Iterator[Punctuated]:
+    def _punctuated(self, delivered: Iterable[Delivery]) -> Iterator[Punctuated]:
         for delivery in delivered:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
-
-    def _pipeline(
-        self, engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]]
-    ) -> Iterator[Punctuated]:
-        """Read the rest of a source ahead of its results."""
-
-        def send(sides: tuple[Any, Any]) -> None:
-            batches, _ = self._check(*sides)
-            # Copies: the source may use its memory again before the cores are through with it.
-            engine.submit({side: owned(batch) for side, batch in batches.items()})
-            self._follow(engine)
-
-        self._is_streaming, engine.streaming = True, join
-        try:
-            for delivery in Pipeline(engine, join, steps, send):
-                yield Punctuated.of(delivery, engine.schema)
-        finally:
-            join.release()
-            self._is_streaming, engine.streaming = False, None
 
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
@@ -246,34 +222,22 @@ class StreamJoin:
         54950
         """
         self._begin()
-        batches, is_self = self._check(left, right)
-        if self._engine is None:  # rows that waited for the other side have matches too
-            joined = self._table(self._push_first(batches, is_self))
+        engine = self._state.engine
+        if engine is None:  # rows that waited for the other side have matches too
+            joined = self._state.table(self._state.push(left, right))
             results = Results([], joined.schema, joined.to_batches())
         else:
-            found = self._engine.find(batches)
-            found += self._follow(self._engine, leave)
-            self._results = results = Results(
-                found, self._engine.schema, threads=self._config.threads
-            )
+            found = self._state.find(engine, left, right)
+            self._results = results = Results(found, engine.schema, threads=self.threads)
         self._report(lambda: results)
         return results
 
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
         self._begin()
-        if self._engine is None:
-            return pa.schema([]).empty_table()
-        joined = self._table(self._engine.flush())
+        joined = self._table(self._state.flush)
         self._report(lambda: joined)
         return joined
-
-    def _push(self, engine: Engine, batches: dict[Side, pa.RecordBatch]) -> list[Delivery]:
-        """Join batches at once or, in batch mode, once there are enough."""
-        if not engine.collector.is_on:
-            return list(engine.flow(batches))
-        engine.collect({side: owned(batch) for side, batch in batches.items()})
-        return engine.flush() if engine.collector.is_due else []
 
     def _begin(self) -> None:
         """Close what another call may have left open, or refuse to go on beside it."""
@@ -281,7 +245,7 @@ class StreamJoin:
         self._close_results()
 
     def _refuse_beside_stream(self) -> None:
-        if self._is_streaming:
+        if self._state.is_streaming:
             raise StreamJoinError(
                 "this join is reading a source; take all that stream() yields, or close() it, "
                 "before you use the join otherwise"
@@ -291,56 +255,6 @@ class StreamJoin:
         if self._results is not None:
             self._results.close()
             self._results = None
-
-    def _check(self, left: Any, right: Any) -> tuple[dict[Side, pa.RecordBatch], bool]:
-        """Return what was pushed as batches, and whether both are one."""
-        is_self = left is right and left is not None
-        batches: dict[Side, pa.RecordBatch] = {}
-        if left is not None:
-            batches["left"] = as_batch(left)
-        if right is not None:  # a reader can be read only once
-            batches["right"] = batches["left"] if is_self else as_batch(right)
-        for side, batch in batches.items():
-            self._opening.check(side, batch.schema)
-        if self._engine is not None and self._engine.is_self_join and batches and not is_self:
-            raise StreamJoinError(
-                "this join began as a self-join, with the same batch as left and right; go on so, "
-                "or make another StreamJoin whose first push has two different objects"
-            )
-        return batches, is_self
-
-    def _push_first(self, batches: dict[Side, pa.RecordBatch], is_self: bool) -> list[Delivery]:
-        """Hold batches back until both schemas are known, then go through them all."""
-        opening = self._opening
-        schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
-        if len(schemas) < 2:
-            opening.hold(batches)
-            return []
-        engine = self._config.make_engine(schemas, is_self=is_self and not opening.has_rows)
-        delivered = []
-        for step in opening.steps:
-            try:
-                delivered += self._replay(engine, step)
-            except StreamJoinError as error:
-                opening.steps.remove(step)
-                error.add_note("this is about rows pushed earlier, which are dropped; push again")
-                raise
-        delivered += self._replay(engine, Step(batches))
-        self._opening, self._engine = Opening(schemas), engine
-        return delivered
-
-    def _replay(self, engine: Engine, step: Step) -> list[Delivery]:
-        delivered = self._push(engine, step.batches)
-        if step.watermark is not None:
-            delivered += engine.advance(to_key(step.watermark, time_type(engine.plan)))
-        if step.is_last:
-            delivered += [*engine.flush(), *engine.finish()]
-        return delivered + self._follow(engine)
-
-    def _follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
-        if self._config.delay_us is None:
-            return []
-        return engine.follow(ticks(self._config.delay_us, engine.plan), deliver)
 
     def advance(self, watermark: Any) -> pa.Table:
         """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
@@ -356,22 +270,17 @@ class StreamJoin:
         >>> join.push(left=rows, right=rows.slice(0, 1)).num_rows, join.advance(60_000).num_rows
         (0, 1)
         """
-        if isinstance(self._config.window, CountWindow):
+        window = self._state.config.window
+        if isinstance(window, TumblingWindow | SessionWindow):
+            self._begin()
+        else:  # results of `find` stay good
             self._refuse_beside_stream()
+        if isinstance(window, CountWindow):
             raise WindowError(
-                f"a watermark has no meaning for {self._config.window}; rows leave a count window "
-                "when newer ones come"
+                f"a watermark has no meaning for {window}; rows leave a count window when newer "
+                "ones come"
             )
-        if self._engine is None:
-            self._refuse_beside_stream()
-            self._opening.hold_watermark(watermark, self._config.time)
-            return self._table([])
-        if not self._engine.plan.closes:  # results of `find` stay good
-            self._refuse_beside_stream()
-            self._engine.advance(to_key(watermark, time_type(self._engine.plan)))
-            return self._table([])
-        self._begin()
-        return self._table(self._engine.advance(to_key(watermark, time_type(self._engine.plan))))
+        return self._table(lambda: self._state.advance(watermark))
 
     def finish(self) -> pa.Table:
         """Tell that no more rows will come: joins what waits, closes all windows.
@@ -386,42 +295,38 @@ class StreamJoin:
         4
         """
         self._begin()
-        if self._engine is None:
-            self._opening.hold_end()
-            return self._table([])
-        return self._table([*self._engine.flush(), *self._engine.finish()])
+        return self._table(self._state.finish)
 
     @property
     def threads(self) -> int:
         """How many threads work on this join."""
-        return self._config.threads
+        return self._state.config.threads
 
     @threads.setter
     def threads(self, threads: int | None) -> None:
-        self._config = self._config.with_threads(threads)
-        if self._engine is not None:
-            self._engine.set_threads(self._config.threads_each)
+        config = self._state.config = self._state.config.with_threads(threads)
+        if self._state.engine is not None:
+            self._state.engine.set_threads(config.threads_each)
 
     @property
     def schema(self) -> pa.Schema | None:
         """The schema of the result; None until both streams have been seen."""
-        return None if self._engine is None else self._engine.schema
+        return self._state.schema
 
     @property
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         self._refuse_beside_stream()
-        return self._opening.stats() if self._engine is None else JoinStats.of(self._engine)
+        return self._state.stats
 
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
-        return snapshots.save(self._config, self._opening, self._engine)
+        return snapshots.save(self._state)
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
         """Return a join that goes on where ``snapshot`` was taken."""
         join = cls.__new__(cls)
-        join._results, join._is_streaming = None, False
-        join._config, join._opening, join._engine = snapshots.load(data)
+        join._state, join._results = snapshots.load(data), None
         return join

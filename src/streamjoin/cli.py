@@ -8,16 +8,22 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from streamjoin.cli_options import (
+    AlgorithmOption,
+    EmitOption,
+    OptimizeOption,
+    TimeOption,
+    WindowOption,
+    as_columns,
+    as_window,
+)
 from streamjoin.errors import StreamJoinError
-
-if TYPE_CHECKING:
-    from streamjoin.windows import Window
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,48 +35,6 @@ app = typer.Typer(
 )
 
 SPARK_PACKAGES = ("pyspark", "pandas", "google")  # google is protobuf
-
-WindowOption = Annotated[
-    str | None,
-    typer.Option(
-        "--window",
-        "-w",
-        metavar="WINDOW",
-        help="How far apart a pair may be: [green]10 minutes[/green] in time, "
-        "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
-        "or [green]count 1000, 2000[/green] for left and right. Or what a pair shares: "
-        "[green]tumbling 1 hour[/green], [green]tumbling 1 hour offset 15 minutes[/green], "
-        "[green]session 10 minutes[/green].",
-    ),
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        "-t",
-        metavar="COLUMN",
-        help="The event time: one column name for both sides, or two, as in "
-        "[green]l_ts,r_ts[/green]. Every window but [green]count[/green] needs it.",
-    ),
-]
-AlgorithmOption = Annotated[
-    str, typer.Option(help="[green]auto[/green] chooses; explain tells what and why.")
-]
-EmitOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Tumbling and session windows: matches [green]close[/green], when a window closes, "
-        "[green]eager[/green], as rows come, or [green]auto[/green].",
-        show_default="close",
-    ),
-]
-OptimizeOption = Annotated[
-    str,
-    typer.Option(
-        help="What auto looks at: [green]throughput[/green], [green]latency[/green] or "
-        "[green]progressiveness[/green].",
-    ),
-]
 
 
 def _version(asked: bool) -> None:
@@ -147,8 +111,8 @@ def explain(
 
         text = sj.explain(
             on=on,
-            window=_window(window),
-            time=_time_columns(time),
+            window=as_window(window),
+            time=as_columns(time),
             algorithm=algorithm,
             emit=emit,
             optimize=optimize,
@@ -196,8 +160,8 @@ def join(
             progress=Console(stderr=True),
             counts=count,
             on=on,
-            window=_window(window),
-            time=_time_columns(time),
+            window=as_window(window),
+            time=as_columns(time),
             algorithm=algorithm,
             threads=threads,
             emit=emit,
@@ -318,16 +282,3 @@ def _friendly_errors() -> Iterator[None]:
         return
     Console(stderr=True).print(f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False)
     raise typer.Exit(2)
-
-
-def _window(text: str | None) -> "Window | None":
-    from streamjoin.windows import parse_window
-
-    return None if text is None else parse_window(text)
-
-
-def _time_columns(text: str | None) -> tuple[str, str] | None:
-    if text is None:
-        return None
-    left, _, right = (part.strip() for part in text.partition(","))
-    return left, right or left

@@ -1,10 +1,18 @@
 """What can go wrong at the public edge. Each message gives the value, the rule and the way out."""
 
+from collections.abc import Sequence
 from typing import Any
 
 
 class StreamJoinError(ValueError):
-    """Something the caller can mend; the join's state is as it was before the call."""
+    """Something the caller can mend; the join's state is as it was before the call.
+
+    Only a window that fails when it closes is dropped, as a note says. Matches that the same call
+    had found already, in other windows, are in ``results``, a table; None if there were none.
+    """
+
+    results: Any = None
+    found: Sequence[Any] = ()  # the same, before they are a table
 
 
 class ConditionError(StreamJoinError):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from streamjoin.advisor import CROSSED, EAGER, LAZY, advise, check_ranges, describe_measured
-from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.checks import ColumnPair
+from streamjoin.config import JoinConfig
 from streamjoin.decision_tree import describe_tree
 from streamjoin.durations import Duration
 from streamjoin.joins.ordering import Ordered

@@ -4,7 +4,7 @@ A thread of its own reads the source and sends its steps down; whoever iterates 
 Between them are channels of bounded depth, so a slow reader slows the source down.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
@@ -28,8 +28,8 @@ class Pipeline:
         self,
         engine: Engine,
         join: Streaming,
-        source: Iterator[Any],
-        send: Callable[[Any], None],
+        source: Iterator[tuple[Any, Any]],
+        send: Callable[..., None],
     ) -> None:
         self.engine, self.join, self.source, self.send = engine, join, source, send
         self._stopped = Event()
@@ -69,7 +69,7 @@ class Pipeline:
     def _read(self) -> None:
         try:
             for item in self.source:
-                if not self._unless_stopped(partial(self.send, item)):
+                if not self._unless_stopped(partial(self.send, *item)):
                     return
             self._unless_stopped(self.engine.submit_waiting)
         except BaseException as error:
@@ -113,6 +113,18 @@ class Pipeline:
         for delivery in gathered.found:
             self.engine.counters.matches += delivery.matches
             yield delivery
+
+
+def stream_through(
+    engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]], send: Callable[..., None]
+) -> Generator[Delivery, None, None]:
+    """Read a source ahead of its results; meanwhile its threads have the windows."""
+    engine.streaming = join
+    try:
+        yield from Pipeline(engine, join, steps, send)
+    finally:
+        join.release()
+        engine.streaming = None
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:

@@ -17,7 +17,6 @@ again from the rows.
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ import pyarrow as pa
 
 from streamjoin.batches import as_batch, in_one_piece
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import kind_of
 from streamjoin.joins.chain import Chain
@@ -36,11 +36,12 @@ from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.joins.tumbling import TumblingJoin
+from streamjoin.json_values import read_time, read_window, write_time, write_window
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.opening import Opening
 from streamjoin.split.executor import SplitExecutor
-from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.state import JoinState
 
 FORMAT = 4
 KEY = b"streamjoin"
@@ -49,12 +50,12 @@ NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and 
 NO_SNAPSHOT = (
     "these {} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
 )
-State = tuple[JoinConfig, Opening, Engine | None]
 Files = dict[str, bytes]
 
 
-def save(config: JoinConfig, opening: Opening, engine: Engine | None) -> bytes:
+def save(state: JoinState) -> bytes:
     """Write the state of a join."""
+    config, opening, engine = state.config, state.opening, state.engine
     files: Files = {
         f"schema/{side}": write(schema.empty_table()) for side, schema in opening.schemas.items()
     }
@@ -74,7 +75,7 @@ def save(config: JoinConfig, opening: Opening, engine: Engine | None) -> bytes:
     return write(table.replace_schema_metadata({KEY: json.dumps(header)}))
 
 
-def load(data: bytes) -> State:
+def load(data: bytes) -> JoinState:
     """Read what ``save`` wrote."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise SnapshotError(f"a snapshot is bytes, and this is a {type(data).__name__}: {data!r}")
@@ -114,7 +115,7 @@ def load(data: bytes) -> State:
     ]
     saved = header["engine"]
     engine = None if saved is None else load_engine(config, schemas, saved, files)
-    return config, Opening(schemas, waiting), engine
+    return JoinState(config, Opening(schemas, waiting), engine)
 
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
@@ -188,7 +189,7 @@ def load_engine(
     config: JoinConfig, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Files
 ) -> Engine:
     """Make an engine and fill it."""
-    engine = config.make_engine(schemas, is_self=saved["is_self_join"])
+    engine = make_engine(config, schemas, is_self=saved["is_self_join"])
     engine.counters = Counters(**saved["counters"])
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]
     engine.is_over = saved["is_over"]
@@ -265,41 +266,3 @@ def batch_of(data: bytes) -> pa.RecordBatch:
 def index_of(data: bytes) -> pa.RecordBatch:
     """Read an index, whose metadata may tell how its tuples lie."""
     return pa.ipc.open_stream(data).read_next_batch()
-
-
-def write_window(window: Window | None) -> dict[str, int] | None:
-    """Return a window's fields; their names tell its kind."""
-    return None if window is None else asdict(window)
-
-
-def read_window(fields: dict[str, int] | None) -> Window | None:
-    """Make a window from its fields."""
-    if fields is None:
-        return None
-    if "before_us" in fields:
-        before, after = (timedelta(microseconds=fields[name]) for name in ("before_us", "after_us"))
-        return TimeWindow(before=before, after=after)
-    if "gap_us" in fields:
-        return SessionWindow(timedelta(microseconds=fields["gap_us"]))
-    if "length_us" in fields:
-        length, offset = (
-            timedelta(microseconds=fields[name]) for name in ("length_us", "offset_us")
-        )
-        return TumblingWindow(length, offset)
-    return CountWindow(**fields)
-
-
-def write_time(watermark: Any) -> Any:
-    """Return a watermark that waits in a form JSON can hold."""
-    if watermark is None or isinstance(watermark, int):
-        return watermark
-    kind = "datetime" if isinstance(watermark, datetime) else "date"
-    return [kind, watermark.isoformat()]
-
-
-def read_time(saved: Any) -> Any:
-    """Read what ``write_time`` returned."""
-    if not isinstance(saved, list):
-        return saved
-    kind, text = saved
-    return datetime.fromisoformat(text) if kind == "datetime" else date.fromisoformat(text)

@@ -5,7 +5,9 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.batches import as_batch, check_unique
-from streamjoin.config import ColumnPair, JoinConfig
+from streamjoin.checks import ColumnPair
+from streamjoin.config import JoinConfig
+from streamjoin.engines import make_closed_rows, make_engine
 from streamjoin.joins.engine import Engine, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import gather
@@ -95,7 +97,7 @@ def _join(
         engine.join.store(prepared)
         return engine.finish(deliver)
     given = deliver or (lambda found: gather(found, engine.schema))
-    closed = config.closed_rows(engine.plan, given, config.make_adviser())
+    closed = make_closed_rows(config, engine.plan, given)
     return list(closed.join(prepared, given))
 
 
@@ -104,4 +106,4 @@ def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
     batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
     for side, batch in batches.items():
         check_unique(batch.schema, side)
-    return config.make_engine({side: batch.schema for side, batch in batches.items()}), batches
+    return make_engine(config, {side: each.schema for side, each in batches.items()}), batches

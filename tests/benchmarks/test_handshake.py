@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.benchmarks.handshake import ChainedCore, Handshake
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
 from streamjoin.joins import sizes
 from streamjoin.joins.plan import SIDES
 
@@ -48,7 +49,7 @@ def chained_engine(window, algorithm, cores):
     """Return an engine, and a chain in the place of its executor."""
     time = "t" if isinstance(window, sj.TimeWindow) else None
     config = JoinConfig.check(ON, window, time, algorithm=algorithm, cores=cores, ordered="outer")
-    engine = config.make_engine(dict.fromkeys(SIDES, SCHEMA))
+    engine = make_engine(config, dict.fromkeys(SIDES, SCHEMA))
     engine.join = Handshake([core.manager for core in engine.join.cores], depth=1)
     return engine
 

@@ -1,14 +1,14 @@
-"""Merging runs, in passes or by a tree of losers, gives what sorting gives."""
+"""Merging runs, in passes or stretch by stretch, gives what sorting gives."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.intrawindow.merging import OVER, merge_all, merge_passes
+from streamjoin.intrawindow.merging import merge_all, merge_passes
 
-OVER_INT = int(OVER)
-HUGE = [OVER_INT - 1, OVER_INT - 2, OVER_INT - 2**31]  # code of ones; the last is the least row
+LARGEST = 2**64 - 1
+HUGE = [LARGEST - 1, LARGEST - 2, LARGEST - 2**31]  # code of ones; the last is the least row
 WORDS = st.one_of(st.integers(0, 4), st.sampled_from([*HUGE, 2**63, 2**63 - 1]))
 RUNS = st.lists(st.lists(WORDS, max_size=12), min_size=1, max_size=20)
 
@@ -18,13 +18,17 @@ def in_passes(words, starts):
     return spare if merge_passes(words, starts, spare) else words
 
 
-def by_tree(words, starts):
+def in_stretches(words, starts, step=3):
     merged = np.zeros_like(words)
-    merge_all(words, starts, merged)
+    merge_all(words, starts, merged, step)
     return merged
 
 
-both_ways = pytest.mark.parametrize("merge", [in_passes, by_tree])
+def in_one_stretch(words, starts):
+    return in_stretches(words, starts, 1 << 14)
+
+
+every_way = pytest.mark.parametrize("merge", [in_passes, in_stretches, in_one_stretch])
 
 
 def merged(merge, runs):
@@ -39,35 +43,42 @@ def merged(merge, runs):
     return result
 
 
-@both_ways
+@every_way
 @given(runs=RUNS)
 def test_any_runs(merge, runs):
     merged(merge, runs)
 
 
-@both_ways
+@every_way
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 100])
 def test_any_number_of_runs(merge, count):
     random = np.random.default_rng(count)
     merged(merge, [random.integers(0, 2**63, random.integers(0, 9)) for _ in range(count)])
 
 
-@both_ways
+@every_way
 def test_runs_without_words(merge):
     for runs in ([[]], [[], []], [[], [], []], [[], [3], []], [[3], [], [], [], [1, 2]]):
         merged(merge, runs)
 
 
-@both_ways
+@every_way
 def test_one_long_run_among_short_ones(merge):
     merged(merge, [[5], range(1000), [], [0, 999], [2000]])
 
 
-@both_ways
-def test_words_that_look_like_the_end_of_a_run(merge):
+@every_way
+def test_the_largest_words(merge):
     merged(merge, [HUGE, [], HUGE, [1], HUGE[:1]])
-    assert merged(merge, [[OVER_INT], [], [1, OVER_INT]]).tolist() == [1, OVER_INT, OVER_INT]
+    assert merged(merge, [[LARGEST], [], [1, LARGEST]]).tolist() == [1, LARGEST, LARGEST]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+def test_a_run_of_equal_words_among_others(step):
+    runs = [[7] * 20, [6, 7, 8] * 5, [7] * 3, [1]]
+    merged(lambda words, starts: in_stretches(words, starts, step), runs)
 
 
 def test_the_drawing_in_the_docstring():
-    assert merged(by_tree, [[3, 8], [5], [4, 9], [6]]).tolist() == [3, 4, 5, 6, 8, 9]
+    words = merged(lambda words, starts: in_stretches(words, starts, 2), [[3, 8, 11, 17], [5, 12]])
+    assert words.tolist() == [3, 5, 8, 11, 12, 17]

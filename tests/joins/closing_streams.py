@@ -5,14 +5,61 @@ from collections import Counter
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.small_streams import pairs, steps_of
-from joins.window_oracle import pushed
+from joins.small_streams import CONDITIONS, pairs, steps_of
+from joins.window_oracle import group_of, pushed, sessions, tumbling
 
+KNOBS = {
+    "prj": {"bits": 2},
+    "mway": {"run_rows": 3},
+    "mpass": {"run_rows": 3},
+    "pmj_jm": {"delta": 4},
+    "pmj_jb": {"delta": 5},
+}
+WINDOWS = {
+    "tumbling": st.builds(sj.TumblingWindow, st.integers(1, 12), st.integers(0, 7)),
+    "session": st.builds(sj.SessionWindow, st.integers(1, 4)),
+}
+equalities = st.sampled_from(["equality", "text", "two equalities", "null-safe", "residual text"])
 ACTS = ["push", "push", "push", "advance", "save", "find", "count", "threads", "flush"]
 
 
 def joined(result):
     return pairs(result) if "id_right" in result.schema.names else Counter()
+
+
+def before_1970(rows):
+    """The same rows with times on both sides of 1970."""
+    return [
+        [row if row["t"] is None else {**row, "t": row["t"] - 14} for row in side] for side in rows
+    ]
+
+
+def expected(sides, name, window, until=None):
+    """The oracle's pairs of a condition; with ``until``, of the windows that it has passed."""
+    predicate = CONDITIONS[name][1]
+    if isinstance(window, sj.SessionWindow):
+        return sessions(*sides, predicate, window.gap_us // 1000, group_of(name), until)
+    length, offset = window.length_us // 1000, window.offset_us // 1000
+    return tumbling(*sides, predicate, length, offset, until=until)
+
+
+def closed_so_far(name, window):
+    """At any time, just the windows are out that the watermark has passed."""
+
+    def check(found, arrived):
+        until = -(10**9) if arrived.watermark is None else arrived.watermark
+        assert found == expected(arrived.sides, name, window, until)
+
+    return check
+
+
+def all_so_far(name, window):
+    """At any time, all pairs of the rows that have come."""
+
+    def check(found, arrived):
+        assert found == expected(arrived.sides, name, window)
+
+    return check
 
 
 def go(data, join, rows, arrived, after=lambda found, arrived: None):

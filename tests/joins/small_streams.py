@@ -195,8 +195,8 @@ def pairs(result):
 
 def check(join):
     """Every invariant of every structure that the join holds."""
-    if join._engine is not None:
-        for part in join._engine.join.parts:
+    if join._state.engine is not None:
+        for part in join._state.engine.join.parts:
             for chain in part.values():
                 chain.check()
 

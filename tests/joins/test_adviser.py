@@ -36,7 +36,7 @@ def run_window(join, number, seconds, clock):
     """Push a window whose rows take so long, and close it; return its matches and algorithm."""
     keys = np.arange(ROWS) + ROWS * number
     found = join.push(rows(number, keys), rows(number, keys)).num_rows
-    join._engine.join.adviser.clock = lambda: clock[0]
+    join._state.engine.join.adviser.clock = lambda: clock[0]
     decision = join.stats.decision
     clock[0] += seconds
     found += join.advance(1_000 * (number + 1)).num_rows
@@ -55,7 +55,7 @@ def test_it_changes_its_mind_between_windows(emit, optimize, expected):
     clock = [0.0]
     join = make(emit, optimize)
     join.push(rows(0, []), rows(0, []))
-    join._engine.join.adviser.clock = lambda: clock[0]
+    join._state.engine.join.adviser.clock = lambda: clock[0]
     # slow, fast, slow: each decides for the window behind it
     found = [run_window(join, at, seconds, clock) for at, seconds in enumerate((60, 0.01, 60, 60))]
     assert [matches for matches, _ in found] == [ROWS] * 4
@@ -112,7 +112,7 @@ def test_rows_of_several_windows_in_one_push():
 
 
 def watched(join):
-    return join._engine.join.adviser.watched
+    return join._state.engine.join.adviser.watched
 
 
 def test_a_restored_join_begins_anew():

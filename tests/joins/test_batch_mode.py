@@ -106,7 +106,7 @@ def test_a_watermark_that_follows_the_data(data, name, delay, rows):
     expected = sum((joined(one.push(*map(table, step))) for step in steps), Counter())
     found, other = go(data, other, steps)
     assert found == expected
-    if other._engine is not None:
+    if other._state.engine is not None:
         assert (other.stats.late, other.stats.waiting) == (one.stats.late, 0)
 
 
@@ -149,7 +149,7 @@ def test_rows_wait_until_the_first_has_waited_long_enough():
     now = [0.0]
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(10), batch_time="5 seconds")
     join.push(left=numbers(), right=numbers())
-    collector = join._engine.collector
+    collector = join._state.engine.collector
     assert (collector.rows, collector.seconds) == (None, 5)
     collector.clock = lambda: now[0]
     assert join.push(left=numbers(1)).num_rows == 0

@@ -18,6 +18,7 @@ from streamjoin import calibration, cost_measurement
 from streamjoin.calibration import STRUCTURES, Cost, calibrate, threshold
 from streamjoin.config import JoinConfig
 from streamjoin.cost_model import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
+from streamjoin.engines import make_engine
 from streamjoin.joins import chain, choosing, sizes
 from streamjoin.joins.prepared import prepare
 from streamjoin.joins.tables import join_prepared
@@ -50,7 +51,7 @@ def rows(*values):
 
 
 def structures(join):
-    return [each.structure for each in join._engine.chains["left"]]
+    return [each.structure for each in join._state.engine.chains["left"]]
 
 
 @random
@@ -256,10 +257,10 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
         join = sj.StreamJoin(on, window, time=time, threads=1)
         for left, right in sides:
             join.push(left, right)
-        chain = join._engine.chains["left"]
+        chain = join._state.engine.chains["left"]
         return {each.structure for each in chain}, chain.layout
     left, right = (side.combine_chunks().to_batches()[0] for side in sides[0])
-    engine = JoinConfig.check(on, None).make_engine({"left": left.schema, "right": right.schema})
+    engine = make_engine(JoinConfig.check(on, None), {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     return {engine.chains["left"].structure}, engine.chains["left"].layout
 
@@ -303,7 +304,7 @@ def test_the_part_that_holds_fewer_is_looked_at(real_sizes):
     generator = np.random.default_rng(8)
     left, right = (two_columns(generator, 4096, 1000).to_batches()[0] for _ in range(2))
     config = JoinConfig.check(on, None, algorithm="spo_join")
-    engine = config.make_engine({"left": left.schema, "right": right.schema})
+    engine = make_engine(config, {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     layout, parts = engine.chains["left"].layout, engine.plan.ranges
     assert parts[layout.crossed].bounded

@@ -75,8 +75,8 @@ def test_time_windows_give_the_oracles_pairs(algorithm, threads, data, name, bef
     steps = data.draw(steps_of(left, right))
     found, join = run(join, steps)
     assert found == join_by_time(left, right, predicate, before, max(after, 1))
-    if join._engine is not None:
-        held = join._engine.chains["left"].subwindows
+    if join._state.engine is not None:
+        held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
         event(f"side index: {any(each.side is not None for each in held)}")
         assert join.stats.null_times == sum(row["t"] is None for row in left + right)
@@ -150,7 +150,7 @@ def test_watermarks_drop_exactly_the_late_rows(algorithm, threads, data, name, b
             check(join)
             watermark = max(watermark, moved)
     assert found == join_by_time(*kept, predicate, before, 4)
-    if join._engine is not None:
+    if join._state.engine is not None:
         assert join.stats.late == late
 
 
@@ -174,7 +174,7 @@ def test_delay_follows_sparks_rule(data, delay, name):
         if None not in newest:
             watermark = max(watermark, min(newest) - delay)
     assert found == join_by_time(*kept, predicate, 3, 3)
-    if join._engine is not None:
+    if join._state.engine is not None:
         assert join.stats.late == late
 
 
@@ -283,7 +283,7 @@ def test_small_streams_really_make_chains(algorithm, threads):
     for first in range(0, 60, 10):
         found += push(join, left[first : first + 10], right[first : first + 10])
     found += push(join, late)
-    chain = join._engine.chains["left"]
+    chain = join._state.engine.chains["left"]
     is_whole = algorithm in WINDOW_INDEXES
     if is_whole:
         assert [type(held) for held in chain] == [WholeWindow]

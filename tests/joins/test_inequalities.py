@@ -54,7 +54,7 @@ def test_every_two_operators(one, other):
     steps = [(left[:3], right[:40]), (left[3:7], []), (left[7:], right[40:])]
     join = sj.StreamJoin(text, sj.CountWindow(1000), threads=1, **SPO)
     assert run(join, steps)[0] == expected
-    assert all(isinstance(held, CrossedWindow) for held in join._engine.chains["left"])
+    assert all(isinstance(held, CrossedWindow) for held in join._state.engine.chains["left"])
     join = sj.StreamJoin(text, sj.CountWindow(20), threads=2, **SPO)
     assert run(join, steps)[0] == join_by_count(steps, predicate, 20, 20)
 

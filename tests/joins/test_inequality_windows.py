@@ -67,8 +67,8 @@ def test_time_windows_and_watermarks(data, sides, name, before, count):
             check(join)
             watermark = max(watermark, moved)
     assert found == join_by_time(*kept, predicate, before, 4)
-    if join._engine is not None:
-        held = join._engine.chains["left"].subwindows
+    if join._state.engine is not None:
+        held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
         event(f"side index: {any(each.side is not None for each in held)}")
         assert all(isinstance(each, CrossedWindow) for each in held)

@@ -11,7 +11,7 @@ from streamjoin.joins import sizes
 
 
 def check(join):
-    for chain in join._engine.chains.values():
+    for chain in join._state.engine.chains.values():
         chain.check()
 
 
@@ -34,7 +34,7 @@ def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, rows, monkeyp
         result = join.push(*batches)
         pairs.update(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
         check(join)
-        held = [each for chain in join._engine.chains.values() for each in chain]
+        held = [each for chain in join._state.engine.chains.values() for each in chain]
         aside = max(aside, sum(len(each.side) for each in held if each.side is not None))
     left, right = (pa.concat_tables(batches).to_pylist() for batches in pushed)
     assert aside > 20

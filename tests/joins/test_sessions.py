@@ -1,124 +1,15 @@
-"""Session windows: the oracle's pairs, when sessions close or as rows come, however they come."""
-
-from collections import Counter
+"""Where sessions end, what bridges them, and what makes them."""
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.closing_streams import go, joined
-from joins.small_streams import CONDITIONS, SCHEMA, conditions, pairs, streams, table
-from joins.test_tumbling import KNOBS, before_1970, equalities
-from joins.window_oracle import GROUPS, Arrived, group_of, sessions
-from streamjoin.advisor import LAZY
-
-random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
-gaps = st.integers(1, 4)
-
-
-def exactly(arrived, found, name, gap, until):
-    expected = sessions(*arrived.sides, CONDITIONS[name][1], gap, group_of(name), until)
-    assert found == expected
-
-
-def closed_so_far(name, gap):
-    """At any time, just the sessions are out that no row in time can join any more."""
-
-    def check(found, arrived):
-        until = -(10**9) if arrived.watermark is None else arrived.watermark
-        exactly(arrived, found, name, gap, until)
-
-    return check
-
-
-def all_so_far(name, gap):
-    """At any time, all pairs of the rows that have come."""
-    return lambda found, arrived: exactly(arrived, found, name, gap, None)
-
-
-@pytest.mark.parametrize("algorithm", ["auto", *LAZY, "bi_sort"])
-@random
-@given(data=st.data(), name=equalities, gap=gaps, threads=st.sampled_from([1, 2, 3]))
-def test_equalities_when_sessions_close(algorithm, data, name, gap, threads):
-    rows = before_1970(data.draw(streams(most=20)))
-    tuning = data.draw(st.sampled_from([None, KNOBS.get(algorithm)]))
-    window = sj.SessionWindow(gap)
-    join = sj.StreamJoin(
-        CONDITIONS[name][0], window, "t", algorithm, threads=threads, tuning=tuning
-    )
-    found, _ = go(data, join, rows, arrived := Arrived(), closed_so_far(name, gap))
-    exactly(arrived, found, name, gap, None)
-    event(f"late rows: {arrived.late > 0}")
-
-
-@pytest.mark.parametrize("emit", ["close", "eager", "auto"])
-@settings(random, max_examples=40)
-@given(data=st.data(), name=conditions, gap=gaps)
-def test_any_condition(emit, data, name, gap):
-    rows = before_1970(data.draw(streams(most=20)))
-    window = sj.SessionWindow(gap)
-    join = sj.StreamJoin(CONDITIONS[name][0], window, time="t", threads=1, emit=emit)
-    after = {"close": closed_so_far, "eager": all_so_far}.get(emit)
-    found, _ = go(data, join, rows, arrived := Arrived(), *([after(name, gap)] if after else []))
-    exactly(arrived, found, name, gap, None)
-
-
-@random
-@given(
-    data=st.data(),
-    name=conditions,
-    emit=st.sampled_from(["close", "eager"]),
-    rows=st.sampled_from([None, 1, 3, 10, 1000]),
-    delay=st.sampled_from([None, 0, 3, 10]),
-)
-def test_batch_mode_and_a_watermark_that_follows_the_data(data, name, emit, rows, delay):
-    streams_of_rows = before_1970(data.draw(streams(most=20)))
-    join = sj.StreamJoin(
-        CONDITIONS[name][0],
-        sj.SessionWindow(2),
-        time="t",
-        threads=1,
-        emit=emit,
-        batch_rows=rows,
-        delay=delay,
-    )
-    found, _ = go(data, join, streams_of_rows, arrived := Arrived(delay))
-    exactly(arrived, found, name, 2, None)
-
-
-@random
-@given(rows=streams(most=20), name=conditions, gap=gaps, emit=st.sampled_from(["npj", "auto"]))
-def test_tables(rows, name, gap, emit):
-    left, right = before_1970(rows)
-    expected = sessions(left, right, CONDITIONS[name][1], gap, group_of(name))
-    options = {"on": CONDITIONS[name][0], "window": sj.SessionWindow(gap), "time": "t"}
-    assert pairs(sj.join_tables(table(left), table(right), **options)) == expected
-    results = sj.find_matches(table(left), table(right), **options, algorithm=emit)
-    assert results.count() == expected.total()
-    assert pairs(results.to_table()) == expected
-
-
-@random
-@given(data=st.data(), name=conditions, emit=st.sampled_from(["close", "eager"]))
-def test_self_joins(data, name, emit):
-    rows, _ = before_1970(data.draw(streams(most=20)))
-    join = sj.StreamJoin(CONDITIONS[name][0], sj.SessionWindow(2), "t", threads=1, emit=emit)
-    found, arrived, rest = Counter(), Arrived(), list(rows)
-    while rest:
-        size = data.draw(st.sampled_from([1, 3, 7, 40]))
-        batch, rest = rest[:size], rest[size:]
-        one = table(batch)
-        found += joined(join.push(one, one))
-        arrived.push(batch, batch)
-    found += joined(join.finish())
-    exactly(arrived, found, name, 2, None)
+from joins.small_streams import CONDITIONS, SCHEMA
+from joins.window_oracle import GROUPS
+from streamjoin.predicates import parse_condition
 
 
 def test_the_oracle_knows_the_equalities_of_all_conditions():
-    from streamjoin.predicates.recognition import parse_condition
-
     for name, (text, _) in CONDITIONS.items():
         assert len(parse_condition(text).equalities) == len(GROUPS.get(name, [])), name
 
@@ -190,6 +81,6 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
     for time in range(150):
         join.push(rows(time, k=time % 5), rows(time, k=time % 5))
         join.advance(time - 20 if time < 75 else 0)
-    assert all(len(parts) <= 8 for parts in join._engine.join.parts.values())
+    assert all(len(parts) <= 8 for parts in join._state.engine.join.parts.values())
     join.finish()
     assert join.stats.matches == 5 * 30 * 30

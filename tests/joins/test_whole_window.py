@@ -41,12 +41,12 @@ def small(monkeypatch):
 
 
 def chains(join):
-    return [chain for part in join._engine.join.parts for chain in part.values()]
+    return [chain for part in join._state.engine.join.parts for chain in part.values()]
 
 
 def switch(join, structure):
     """Let all rows to come go into another structure."""
-    if structure is not None and join._engine is not None:
+    if structure is not None and join._state.engine is not None:
         for chain in chains(join):
             chain.structure = structure
 
@@ -173,7 +173,7 @@ def rows_of(first, count, times=None, key=0):
 
 
 def newest(join, side="left"):
-    [held] = join._engine.chains[side].subwindows
+    [held] = join._state.engine.chains[side].subwindows
     assert isinstance(held, WholeWindow)
     return held
 
@@ -287,7 +287,7 @@ def test_a_switch_seals_the_whole_window_which_still_forgets():
     join.push(rows_of(0, 50), rows_of(0, 1))
     switch(join, "bi_sort")
     join.push(rows_of(50, 10))
-    chain = join._engine.chains["left"]
+    chain = join._state.engine.chains["left"]
     assert [each.structure for each in chain] == ["pim_tree", "bi_sort"]
     assert [len(each) for each in chain] == [40, 10]
     switch(join, "pim_tree")

@@ -142,7 +142,7 @@ def test_a_push_that_fails_changes_nothing(algorithm, emit, threads):
     results = [join.push(rows((1, 1), (2, 12)), rows((1, 2), first=100))]
     good, bad = rows((1, 3), (2, 13), first=200), rows((1, 4), (2, 14, -1), (5, 25), first=200)
     before = join.stats
-    if join._config.emit == "close":  # only the end of the window can fail
+    if join._state.config.emit == "close":  # only the end of the window can fail
         assert join.push(right=bad).num_rows == 0
         with pytest.raises(sj.EvaluationError) as caught:
             join.finish()
@@ -193,6 +193,31 @@ def test_windows_that_fail_when_they_close_are_dropped_and_the_join_goes_on(wind
     assert join.finish().num_rows == 1
 
 
+def test_an_error_has_the_matches_that_were_found_before_it():
+    """Of a push that closes a window which fails: its own, and those of windows that closed."""
+    options = {"algorithm": "pmj_jb", "tuning": {"delta": 3}, "threads": 1, "delay": 0}
+    join = sj.StreamJoin(DIVIDES, TUMBLING, "t", **options)
+    join.push(rows((1, 1), (1, 11)), rows((1, 2), first=100))
+    with pytest.raises(sj.EvaluationError) as caught:  # 0 and 1 close; 1 fails
+        join.push(rows((1, 31), (1, 32), first=50), rows((1, 12, -1), (1, 33), first=200))
+    assert pairs(caught.value.results) == Counter([(0, 100), (50, 201), (51, 201)])
+    assert join.stats.matches == 3
+    with pytest.raises(sj.StreamJoinError) as caught:
+        join.push(left=pa.table({"other": [1]}))
+    assert caught.value.results is None
+
+
+@pytest.mark.parametrize("act", ["flush", "finish"])
+def test_an_error_has_the_matches_of_rows_that_waited(act):
+    options = {"emit": "eager", "algorithm": "pmj_jb", "tuning": {"delta": 3}, "threads": 1}
+    join = sj.StreamJoin(DIVIDES, TUMBLING, "t", batch_rows=100, **options)
+    join.push(rows((1, 1), (1, 21), (1, 22)), rows((1, 2, -1), (1, 23), first=100))
+    join.advance(15)
+    with pytest.raises(sj.EvaluationError) as caught:
+        getattr(join, act)()
+    assert pairs(caught.value.results) == Counter([(1, 101), (2, 101)])
+
+
 def test_rows_that_wait_and_fail_are_dropped():
     for emit in ("close", "eager"):
         join = sj.StreamJoin(DIVIDES, TUMBLING, "t", threads=1, emit=emit, batch_rows=3)
@@ -231,7 +256,7 @@ def test_a_choice_for_each_window(lazy, save, steps):
     """What is decided when a window opens holds until it closes, in a restored join too."""
 
     def choose(join):
-        executor = join._engine.join
+        executor = join._state.engine.join
 
         def open_window(sides):
             [time] = [int(batch.times[0]) for batch in sides.values()]
@@ -333,7 +358,7 @@ def test_a_snapshot_holds_the_whole_configuration(algorithm, emit):
         "l.k = r.k", window, "t", algorithm, threads=2, emit=emit, optimize="latency", tuning=knobs
     )
     again = sj.StreamJoin.restore(join.snapshot())
-    assert again._config == join._config
+    assert again._state.config == join._state.config
     header = json.loads(snapshots.read(join.snapshot()).schema.metadata[snapshots.KEY])
     assert header["format"] == snapshots.FORMAT
 

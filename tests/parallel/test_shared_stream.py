@@ -68,7 +68,7 @@ def test_a_stream_gives_what_pushes_give(data, name, size, order, rows, threads,
         assert Counter(found) == join_by_time(left, right, predicate, 2, 4)
     else:
         assert Counter(found) == join_by_count(steps, predicate, size, size, order)
-    if rows is None and not join._engine.plan.residuals:
+    if rows is None and not join._state.engine.plan.residuals:
         finders = [Arrivals(steps, order).finder(pair) for pair in found[ahead:]]
         assert finders == sorted(finders)
     assert (join.stats.matches, join.stats.waiting) == (len(found), 0)
@@ -85,7 +85,7 @@ def test_a_watermark_follows_a_stream(data, name, delay, algorithm):
     expected = [pair for step in steps for pair in push(alone, step)]
     found = [pair for each in shared.stream(as_source(steps)) for pair in sequence(each.rows)]
     assert Counter(found) == Counter(expected)
-    if shared._engine is not None:
+    if shared._state.engine is not None:
         assert shared.stats.late == alone.stats.late
 
 
@@ -116,7 +116,7 @@ def test_a_self_join_stores_rows_once(on, window):
     for piece in join.stream((each, each) for each in tables):
         found.update(map(str, piece.rows.to_pylist()))
     assert found == expected
-    assert join._engine.is_self_join
+    assert join._state.engine.is_self_join
     check(join)
 
 

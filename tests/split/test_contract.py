@@ -37,7 +37,7 @@ def test_count_windows(data, name, sizes, order, cores, ordered, algorithm, thre
     found, join = run(join, steps, saves)
     assert Counter(found) == join_by_count(steps, predicate, *sizes, order)
     Arrivals(steps, order).check(found, ordered)
-    assert join._engine is None or join.stats.matches == len(found)
+    assert join._state.engine is None or join.stats.matches == len(found)
 
 
 @random
@@ -63,8 +63,8 @@ def test_time_windows(data, name, before, after, cores, ordered, algorithm, thre
     found, join = run(join, steps, saves)
     assert Counter(found) == join_by_time(left, right, predicate, before, after)
     Arrivals(steps).check(found, ordered)
-    if join._engine is not None:
-        chains = [chain for part in join._engine.join.parts for chain in part.values()]
+    if join._state.engine is not None:
+        chains = [chain for part in join._state.engine.join.parts for chain in part.values()]
         event(f"side index: {any(each.side is not None for chain in chains for each in chain)}")
 
 
@@ -91,7 +91,7 @@ def test_watermarks_drop_exactly_the_late_rows(data, name, before, cores, ordere
             check(join)
     assert Counter(found) == join_by_time(*kept, predicate, before, 4)
     Arrivals(steps).check(found, ordered)
-    if join._engine is not None:
+    if join._state.engine is not None:
         assert join.stats.late == late
 
 
@@ -152,7 +152,7 @@ def test_batch_mode_and_find(data, name, sizes, order, rows, cores, ordered):
             results = join.find(*map(table, step))
             if data.draw(st.booleans()):
                 assert len(join.stats.cores) == cores * (cores > 1 or ordered != "none") or (
-                    join._engine is None
+                    join._state.engine is None
                 )
             count, left_there = results.count(), Counter(sequence(results.to_table()))
             assert left_there.total() == count

@@ -33,12 +33,12 @@ def fail(*_, **__):
 
 def kill(join, core, at="search"):
     """Let a core fail the next time it searches, or stores."""
-    join._engine.join.wait()
+    join._state.engine.join.wait()
     kill_at_once(join, core, at)
 
 
 def kill_at_once(join, core, at="search"):
-    setattr(join._engine.join.cores[core].manager, at, fail)
+    setattr(join._state.engine.join.cores[core].manager, at, fail)
 
 
 def read(results, found, after=lambda number: None):
@@ -225,10 +225,10 @@ def test_a_core_dies_at_the_first_push(ordered, monkeypatch):
 def test_an_error_in_the_data_is_no_death(ordered, rows):
     join = make(ordered, cores=3, on="l.x <= r.x and 10 / (l.x + r.x) > -99", batch_rows=rows)
     join.push(numbers(1, 2, 3), numbers(4, 5, 6))
-    before = held_numbers(join), join._engine.join.turns, join.stats.live_left
+    before = held_numbers(join), join._state.engine.join.turns, join.stats.live_left
     with pytest.raises(sj.EvaluationError, match="division by zero"):
         join.push(numbers(-9, -4, 1), numbers(2, 9))
-    assert (held_numbers(join), join._engine.join.turns, join.stats.live_left) == before
+    assert (held_numbers(join), join._state.engine.join.turns, join.stats.live_left) == before
     assert all(core.is_alive for core in join.stats.cores)
     assert join.push(right=numbers(7, 7, 7, 7)).num_rows == 12
 
@@ -236,7 +236,7 @@ def test_an_error_in_the_data_is_no_death(ordered, rows):
 def held_numbers(join):
     return [
         {side: [piece.to_pydict() for each in chain for piece in each.rows.pieces]}
-        for part in join._engine.join.parts
+        for part in join._state.engine.join.parts
         for side, chain in part.items()
     ]
 

@@ -20,7 +20,7 @@ def test_a_batch_may_be_sorted_anew_while_its_rows_are_selected(monkeypatch):
     # begun to sort by another layout.
     join = sj.StreamJoin("l.a < r.a", sj.TimeWindow(5), time="t", cores=2)
     join.push(table(rows(4)), table(rows(4)))
-    batch = join._engine.preprocess({"left": table(rows(8)).to_batches()[0]}).prepared["left"]
+    batch = join._state.engine.preprocess({"left": table(rows(8)).to_batches()[0]}).prepared["left"]
     one, other = batch.plan.layouts()[:2]
     batch.ordered(one)
     ordered = prepared.Ordered

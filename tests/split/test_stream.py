@@ -76,7 +76,7 @@ def test_a_stream_gives_what_pushes_give(data, name, size, order, rows, cores, o
     arrivals.check(found, ordered)
     if ordered != "none":
         check_stars(pieces, arrivals)
-    if join._engine is not None:
+    if join._state.engine is not None:
         assert (join.stats.matches, join.stats.waiting) == (len(found), 0)
 
 
@@ -92,7 +92,7 @@ def test_a_watermark_follows_a_stream(data, name, delay, cores, ordered):
         found = [pair for each in split.stream(as_source(steps)) for pair in sequence(each.rows)]
     assert Counter(found) == Counter(expected)
     Arrivals(steps).check(found, ordered)
-    if split._engine is not None:
+    if split._state.engine is not None:
         assert split.stats.late == alone.stats.late
 
 

@@ -108,11 +108,11 @@ def test_exactly_one_core_stores_a_row(data, name, counted, cores, ordered):
             join = sj.StreamJoin.restore(join.snapshot())
         push(join, step)
         alone.push(*map(table, step))
-        if join._engine is None:
+        if join._state.engine is None:
             continue
         if ordered == "none" and cores == 1:
             return
-        turns = [core.turns for core in join._engine.join.cores]
+        turns = [core.turns for core in join._state.engine.join.cores]
         assert all(each == turns[0] for each in turns)
         stored = Counter(id for part in held(join) for each in part.values() for id in each)
         assert set(stored.values()) <= {1}

@@ -8,7 +8,7 @@ counts, as other work on the machine can only make one worse.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log
 from operator import attrgetter
 from time import perf_counter
@@ -18,7 +18,7 @@ import numpy as np
 from streamjoin.benchmarks.harness import Report
 from streamjoin.benchmarks.intrawindow_algorithms import LABELS, THREADS, simulate
 from streamjoin.benchmarks.intrawindow_simulator import Outcome, arrivals_of
-from streamjoin.benchmarks.intrawindow_workloads import Workload, count_matches, micro
+from streamjoin.benchmarks.intrawindow_workloads import Workload, micro
 from streamjoin.decision_tree import Decision, Traits, choose
 from streamjoin.sketches import Sketch
 from streamjoin.thresholds import load_thresholds
@@ -64,12 +64,11 @@ class Drawn:
 
     def make(self, seed: int) -> Workload:
         """Draw a window with these traits."""
-        workload = micro(**vars(self), seed=seed)
-        return replace(workload, matches=count_matches(workload.left_keys, workload.right_keys))
+        return micro(**vars(self), seed=seed)
 
     def traits(self, seed: int) -> Traits:
         """Return what is known of a window with these traits, once it has closed."""
-        workload = micro(**vars(self), seed=seed)
+        workload = self.make(seed)
         sketches = Sketch.of(workload.left_keys), Sketch.of(workload.right_keys)
         return Traits.of(sketches, THREADS, self.window / 1e3)
 

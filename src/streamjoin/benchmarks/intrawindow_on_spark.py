@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streamjoin import spark as sjs
 from streamjoin.benchmarks.harness import Report, Series
 from streamjoin.benchmarks.spark import MEMORY, session
-from streamjoin.benchmarks.spark_baselines import side_by_side, without_join
+from streamjoin.benchmarks.spark_baselines import store, without_join
 from streamjoin.benchmarks.spark_inputs import EQUAL, MATCHES, Shape, Streams, write_streams
 from streamjoin.benchmarks.spark_pipelines import (
     CORES,
@@ -65,16 +65,9 @@ class StoringClosingCore(ClosingCore):
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Give `MATCHES` rows for every left row that is stored."""
-        coming = engine.preprocess(batches)
-        every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
-        kept = [batch for batch in every if len(batch)]
-        if len(kept) == 2:
-            names = dict(zip(SIDES, self.spec.columns, strict=True))
-            rows = [each.rows.select(names[each.side]) for each in kept]
-            for given in side_by_side(rows, MATCHES * len(kept[0]), self.spec.result_schema):
-                engine.counters.matches += given.num_rows
-                yield given
-        engine.count(coming)
+        kept = yield from store(
+            self.spec, engine, batches, choose, lambda kept: MATCHES * len(kept[0])
+        )
         assert self.kept is not None
         self._windows(self.kept).inserted = kept
 

@@ -115,12 +115,11 @@ def micro(
         names = rng.permutation(-(-lefts // dupe))  # the frequent keys are not the small ones
         right = names[draw_zipf(rng, key_skew, names.size, rights)]
         rng.shuffle(right)
-        matches = rights * dupe
     else:
         right = repeat_keys(rng, rights, dupe)
-        matches = min(lefts, rights) * dupe
     left_times = spread(rng, lefts, window, arrival_skew)
     right_times = spread(rng, rights, window, arrival_skew)
+    matches = count_matches(left, right)
     return Workload("Micro", left, right, left_times, right_times, window, matches)
 
 

@@ -12,7 +12,7 @@ Both read, pack, route and shuffle as the real one does, and their processors ar
   without it they would send every row to every core, and the baseline would be slower than need be.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -46,22 +46,35 @@ class StoringCore(JoinCore):
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Give ``matches`` rows for every row that is stored."""
-        coming = engine.preprocess(batches)
-        every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
-        kept = [batch for batch in every if len(batch)]
-        if len(kept) == 2:
-            names = dict(zip(SIDES, self.spec.columns, strict=True))
-            rows = [each.rows.select(names[each.side]) for each in kept]
-            count = self.matches * sum(map(len, kept))
-            for given in side_by_side(rows, count, self.spec.result_schema):
-                engine.counters.matches += given.num_rows
-                yield given
-        engine.count(coming)
+        kept = yield from store(
+            self.spec, engine, batches, choose, lambda kept: self.matches * sum(map(len, kept))
+        )
         engine.manager.inserted = kept
 
     def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
         """Read nothing back: there is nothing to search."""
         return {}
+
+
+def store(
+    spec: JoinSpec,
+    engine: Engine,
+    batches: dict[Side, pa.RecordBatch],
+    choose: Choose,
+    count: Callable[[list[Prepared]], int],
+) -> Generator[pa.RecordBatch, None, list[Prepared]]:
+    """Prepare what is stored here, give so many rows of it, and return it."""
+    coming = engine.preprocess(batches)
+    every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
+    kept = [batch for batch in every if len(batch)]
+    if len(kept) == 2:
+        names = dict(zip(SIDES, spec.columns, strict=True))
+        rows = [each.rows.select(names[each.side]) for each in kept]
+        for given in side_by_side(rows, count(kept), spec.result_schema):
+            engine.counters.matches += given.num_rows
+            yield given
+    engine.count(coming)
+    return kept
 
 
 def side_by_side(

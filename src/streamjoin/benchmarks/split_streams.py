@@ -33,6 +33,7 @@ import pyarrow as pa
 from streamjoin.benchmarks.handshake import Handshake
 from streamjoin.benchmarks.workloads import SPAN, band_for
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
 from streamjoin.joins.arrivals import number_step
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.manager import Manager
@@ -147,7 +148,7 @@ class Bed:
         self, load: Load, cores: int = 1, ordered: Ordered = "none", form: Form = "split"
     ) -> None:
         self.load, self.source = load, Source(load)
-        self.engine = make_engine(load, cores, ordered, form)
+        self.engine = engine_of(load, cores, ordered, form)
         self.rows = self.found = 0  # of all runs
         for batches in self.source.filling():
             fill(self.engine, batches)
@@ -228,7 +229,7 @@ class Bed:
             self.engine.follow(0)
 
 
-def make_engine(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
+def engine_of(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
     """Return the engine of a join in one of the four forms, its windows empty."""
     split = 1 if form == "plain" else cores
     config = JoinConfig.check(
@@ -240,7 +241,7 @@ def make_engine(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
         cores=split,
         ordered="outer" if form == "handshake" else ordered,  # whose rows are always numbered
     )
-    engine = config.make_engine(dict.fromkeys(SIDES, TIMED if load.timed else COUNTED))
+    engine = make_engine(config, dict.fromkeys(SIDES, TIMED if load.timed else COUNTED))
     if isinstance(engine.join, Manager) and form != "plain":
         engine.join = SplitExecutor([engine.join], None, engine.schema)
     if form == "handshake":

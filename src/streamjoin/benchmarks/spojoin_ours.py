@@ -17,6 +17,7 @@ from streamjoin.benchmarks.spojoin_chains import Arrivals
 from streamjoin.benchmarks.spojoin_workloads import Query, Ranges, Rows
 from streamjoin.benchmarks.workloads import FILL, pair_ids
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
 from streamjoin.indexes.crossing import Crossing
 from streamjoin.indexes.mutable_part import Intersection
 from streamjoin.indexes.permutation import Permutation
@@ -142,7 +143,7 @@ class EngineJoin:
         )
         schema = pa.schema(dict.fromkeys(query.columns, pa.int64()))
         schemas: dict[Side, pa.Schema] = dict.fromkeys(SIDES, schema)
-        self.engine: Engine = config.make_engine(schemas, deliver=pair_ids)
+        self.engine: Engine = make_engine(config, schemas, deliver=pair_ids)
 
     def fill(self, side: int, rows: Rows) -> None:
         """Let tuples come that look for nothing, where windows are in one piece; else they look."""

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.arrivals import number_step
 from streamjoin.joins.candidates import Found, checked
@@ -59,7 +60,7 @@ class FullWindow:
         self.window, self.batch = CountWindow(window), batch
         on = on or band_for(window, matches)
         config = JoinConfig.check(on, self.window, algorithm=algorithm, threads=threads)
-        self.engine: Engine = config.make_engine(dict.fromkeys(SIDES, SCHEMA), deliver=deliver)
+        self.engine: Engine = make_engine(config, dict.fromkeys(SIDES, SCHEMA), deliver=deliver)
         if make_index is not None:
             for chain in self.engine.chains.values():
                 chain.make_index = lambda _, capacity: make_index(capacity)

@@ -22,12 +22,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from streamjoin.config import pair
+from streamjoin.checks import pair
 from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Delay, Job, JoinOptions, Location, Settings, Sink, Source, shown
 from streamjoin.joins.ordering import Ordered
-from streamjoin.windows import Window, parse_window
+from streamjoin.window_text import parse_window
+from streamjoin.windows import Window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
 

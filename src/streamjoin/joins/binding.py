@@ -17,7 +17,7 @@ from streamjoin.errors import ConditionError, SchemaError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
 from streamjoin.joins.plan import SIDES, JoinPlan
-from streamjoin.keys.operands import Schemas, Side, empty_batch, quoted
+from streamjoin.keys.operands import Operands, Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.keys.sort_keys import keys_per_second
 from streamjoin.keys.window_part import WindowPart
@@ -164,3 +164,20 @@ def time_kind(schema: pa.Schema, name: str, side: str) -> str:
         f"the {side} time column {name!r} is {kind}; times are timestamps, dates or signed "
         "integers (milliseconds): cast it first"
     )
+
+
+def bind_order(order: tuple[str, str], schemas: dict[Side, pa.Schema]) -> Operands:
+    """Resolve the order columns, and refuse what has no common order."""
+    for side, name in zip(SIDES, order, strict=True):
+        if name not in schemas[side].names:
+            raise SchemaError(
+                f"the {side} order column {name!r} is not there; the {side} columns are "
+                f"{', '.join(schemas[side].names)}"
+            )
+    operands = Operands.bind(quoted("l", order[0]), quoted("r", order[1]), schemas)
+    if operands.key_type is None:
+        raise SchemaError(
+            f"the order columns {order[0]!r} and {order[1]!r} are compared as {operands.type}; "
+            "order by a number, a date or a timestamp"
+        )
+    return operands

@@ -157,11 +157,11 @@ class Engine:
         self.collector.add(coming.prepared)
 
     def flush(self) -> list[Delivery]:
-        """Join all rows that wait."""
+        """Join all rows that wait; windows that they held open are then to be closed."""
         self.settle()
         waiting = self.collector.joined()
         try:
-            delivered = list(self._join(waiting, self.numbers))
+            return list(self._join(waiting, self.numbers))
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
@@ -170,7 +170,6 @@ class Engine:
             raise
         finally:
             self.collector.clear()
-        return [*delivered, *self.close_windows()]
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
@@ -231,7 +230,7 @@ class Engine:
 
         Returns the matches of windows that close thereby.
         """
-        return list(self.advancing(watermark, deliver))
+        return collected(self.advancing(watermark, deliver))
 
     def advancing(self, watermark: int, deliver: Deliver | None = None) -> Iterator[Any]:
         """Do as `advance` does, but give the matches as they are found; all must be taken."""
@@ -242,7 +241,11 @@ class Engine:
     def finish(self, deliver: Deliver | None = None) -> list[Any]:
         """Note that no rows come any more, and return the matches of windows that are open."""
         self.watermark, self.is_over = MAX_KEY + 1, True  # all that comes is late
-        return list(self.close_windows(deliver))
+        return self.close(deliver)
+
+    def close(self, deliver: Deliver | None = None) -> list[Any]:
+        """Return the matches of windows that the watermark has passed."""
+        return collected(self.close_windows(deliver))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
@@ -280,6 +283,17 @@ class Engine:
         if len(self.newest) < 2:
             return []
         return self.advance(min(self.newest.values()) - delay, deliver)
+
+
+def collected(deliveries: Iterator[Any]) -> list[Any]:
+    """Take all that is given; an error has what came before it."""
+    found: list[Any] = []
+    try:
+        found.extend(deliveries)  # one by one: those before an error stay in it
+    except StreamJoinError as error:
+        error.found = [*found, *error.found]
+        raise
+    return found
 
 
 def leave(found: Found) -> Iterator[Found]:

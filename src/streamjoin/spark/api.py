@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamjoin.config import ColumnPair, JoinConfig, bind_order
+from streamjoin.checks import ColumnPair
+from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
+from streamjoin.joins.binding import bind_order
 from streamjoin.joins.ordering import Ordered
 from streamjoin.joins.plan import SIDES
 from streamjoin.predicates import Condition

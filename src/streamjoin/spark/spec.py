@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.config import JoinConfig
+from streamjoin.engines import make_closed_rows, make_engine
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery, Names, gather
@@ -107,19 +108,18 @@ class JoinSpec:
     def make_manager(self) -> Manager:
         """Return what joins rows that are all there, whose result has the user's columns."""
         plan, schema = self.plan(), self.result_schema
-        config = self.config
 
         def deliver(found: Found) -> Iterator[Delivery]:
             return self._deliver(found, schema)
 
-        return config.closed_rows(plan, deliver, config.make_adviser()).make_manager(plan, 1)
+        return make_closed_rows(self.config, plan, deliver).make_manager(plan, 1)
 
     def make_engine(self) -> Engine:
         """Return an engine without rows, whose result has the user's columns."""
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
-        return self.config.make_engine(
-            self.schemas, deliver=deliver, numbers=self.numbered, manager=manager
+        return make_engine(
+            self.config, self.schemas, deliver=deliver, numbers=self.numbered, manager=manager
         )
 
     @property
@@ -166,5 +166,4 @@ def _gather(
 @lru_cache(maxsize=32)
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec."""
-    engine = spec.config.make_engine(spec.schemas)
-    return engine.plan
+    return make_engine(spec.config, spec.schemas).plan

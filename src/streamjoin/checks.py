@@ -1,0 +1,145 @@
+"""Checks of what the user gives: each message has the value, the rule and the way out."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from streamjoin.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY
+from streamjoin.durations import Duration
+from streamjoin.errors import StreamJoinError, WindowError
+from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
+
+MOST_BITS = 16  # of partitions
+ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
+
+
+def check_window(
+    window: Window | None, time: ColumnPair, order: ColumnPair, delay: Duration | None
+) -> None:
+    """Refuse what is no window, and columns and delays that a window has no use for, or lacks."""
+    if window is not None and not isinstance(window, Window):
+        raise WindowError(
+            f"window={window!r} is not a window; pass TimeWindow('10 minutes'), "
+            "TumblingWindow('1 minute'), SessionWindow('10 minutes'), CountWindow(1000), or "
+            "None for tables"
+        )
+    timed = window is not None and not isinstance(window, CountWindow)
+    if timed and time is None:
+        raise WindowError(
+            f"{window} needs the event-time columns of both sides; pass them as "
+            "time=('left_column', 'right_column')"
+        )
+    if time is not None and not timed:
+        raise WindowError(
+            f"time={time!r} has no use with window={window!r}; pass a TimeWindow, a "
+            "TumblingWindow or a SessionWindow, or leave time out"
+        )
+    if order is not None and not isinstance(window, CountWindow):
+        raise WindowError(
+            f"order={order!r} gives the arrival order of a CountWindow; with window={window!r} "
+            "leave it out"
+        )
+    if delay is not None and not timed:
+        raise WindowError(
+            f"delay={delay!r} moves the watermark of a window of time; with window={window!r} "
+            "leave it out"
+        )
+
+
+def check_split(window: Window | None, cores: int | None, ordered: bool) -> None:
+    """Refuse what is no number of join cores, and windows that cannot be spread over them."""
+    check_amount("cores", cores, "join cores, from 1, or None for one")
+    if isinstance(window, TumblingWindow | SessionWindow) and (cores or ordered):
+        raise WindowError(
+            f"cores and ordered are for sliding windows; {window} closes as a whole: leave "
+            "them out, and give it threads"
+        )
+
+
+def check_amount(name: str, value: int | None, what: str) -> None:
+    """Refuse what is no number of something."""
+    if value is not None and (type(value) is not int or value < 1):
+        raise StreamJoinError(f"{name}={value!r}: give the number of {what}")
+
+
+def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> str:
+    """Return when matches are given; refuse what does not go together."""
+    if emit is not None and emit not in EMITS:
+        raise StreamJoinError(
+            f"emit={emit!r} does not exist; choose 'close', to join a window when it closes, "
+            "'eager', to return matches as rows come, or 'auto'"
+        )
+    if optimize not in GOALS:
+        raise StreamJoinError(
+            f"optimize={optimize!r} does not exist; choose {', '.join(map(repr, GOALS))}"
+        )
+    closes = isinstance(window, TumblingWindow | SessionWindow)
+    if emit is not None and not closes:
+        raise WindowError(
+            f"emit={emit!r} is for windows that close; with window={window!r} leave it out: "
+            "matches are returned as rows come"
+        )
+    if algorithm in LAZY and window is not None and not closes:
+        raise WindowError(
+            f"algorithm={algorithm!r} joins tables, or windows that close; with {window} choose "
+            "'auto', or use a TumblingWindow"
+        )
+    if algorithm in EAGER and not isinstance(window, TumblingWindow):
+        raise WindowError(
+            f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
+            f"window={window!r} choose 'auto'"
+        )
+    if algorithm in EAGER and emit == "close":
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} returns matches as rows come, and emit='close' asks for them "
+            f"at the end; leave emit out, or choose {', '.join(map(repr, LAZY))}"
+        )
+    if algorithm in LAZY and emit == "eager":
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
+            f"matches as rows come; leave emit out, or choose {', '.join(map(repr, EAGER))}"
+        )
+    return emit or ("eager" if algorithm in EAGER else "close")
+
+
+def check_tuning(
+    algorithm: str, tuning: Mapping[str, int], threads: int
+) -> tuple[tuple[str, int], ...]:
+    """Refuse knobs that an algorithm does not have, and what they cannot be set to."""
+    knobs = KNOBS.get(algorithm, ())
+    for name, value in tuning.items():
+        if name not in knobs:
+            has = f"it has {', '.join(map(repr, knobs))}" if knobs else "it has none"
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: algorithm={algorithm!r} has no knob {name!r}; {has}"
+            )
+        if type(value) is not int or value < 1:
+            raise StreamJoinError(f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1")
+        if name == "bits" and value > MOST_BITS:
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: 'bits' is a whole number from 1 to {MOST_BITS}, for "
+                f"2**{MOST_BITS} partitions at most"
+            )
+        if name == "group" and threads % value:
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: groups of {value} do not divide {threads} threads "
+                f"evenly; give a divisor of {threads}, or another number of threads"
+            )
+    return tuple(sorted(tuning.items()))
+
+
+def check_threads(threads: int | None) -> int:
+    """Return how many threads are meant; refuse what is no number of them."""
+    check_amount("threads", threads, "threads, from 1, or None for all cores")
+    return threads or os.cpu_count() or 1
+
+
+def pair(name: str, columns: ColumnPair) -> tuple[str, str] | None:
+    """Return one column name a side."""
+    if columns is None or isinstance(columns, str):
+        return None if columns is None else (columns, columns)
+    names = tuple(columns) if isinstance(columns, Sequence) else ()
+    if len(names) != 2 or not all(isinstance(each, str) for each in names):
+        raise StreamJoinError(
+            f"{name}={columns!r}: give one column name for both sides, or a pair (left, right)"
+        )
+    return names[0], names[1]

@@ -1,0 +1,65 @@
+"""Options that several commands have, and what becomes of them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from streamjoin.windows import Window
+
+WindowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        "-w",
+        metavar="WINDOW",
+        help="How far apart a pair may be: [green]10 minutes[/green] in time, "
+        "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
+        "or [green]count 1000, 2000[/green] for left and right. Or what a pair shares: "
+        "[green]tumbling 1 hour[/green], [green]tumbling 1 hour offset 15 minutes[/green], "
+        "[green]session 10 minutes[/green].",
+    ),
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        "-t",
+        metavar="COLUMN",
+        help="The event time: one column name for both sides, or two, as in "
+        "[green]l_ts,r_ts[/green]. Every window but [green]count[/green] needs it.",
+    ),
+]
+AlgorithmOption = Annotated[
+    str, typer.Option(help="[green]auto[/green] chooses; explain tells what and why.")
+]
+EmitOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Tumbling and session windows: matches [green]close[/green], when a window closes, "
+        "[green]eager[/green], as rows come, or [green]auto[/green].",
+        show_default="close",
+    ),
+]
+OptimizeOption = Annotated[
+    str,
+    typer.Option(
+        help="What auto looks at: [green]throughput[/green], [green]latency[/green] or "
+        "[green]progressiveness[/green].",
+    ),
+]
+
+
+def as_window(text: str | None) -> "Window | None":
+    """Return the window that was given, if one was."""
+    from streamjoin.window_text import parse_window
+
+    return None if text is None else parse_window(text)
+
+
+def as_columns(text: str | None) -> tuple[str, str] | None:
+    """Return the time columns of left and right, if they were given."""
+    if text is None:
+        return None
+    left, _, right = (part.strip() for part in text.partition(","))
+    return left, right or left

@@ -1,0 +1,130 @@
+"""From a configuration and two schemas to what joins: an engine, or rows that are all there."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from streamjoin.advisor import EAGER, LAZY, advise, check_ranges
+from streamjoin.batches import joined_schema
+from streamjoin.config import JoinConfig
+from streamjoin.intrawindow.protocol import Lazy
+from streamjoin.intrawindow.registry import make_lazy
+from streamjoin.joins.adviser import Adviser
+from streamjoin.joins.binding import bind, bind_order
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.chain import Chain, make_chains
+from streamjoin.joins.closed import ClosedRows
+from streamjoin.joins.collector import Collector
+from streamjoin.joins.eager_window import EagerWindow, Recipe
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Batches, Deliver, Executor
+from streamjoin.joins.gather import Delivery, gather
+from streamjoin.joins.manager import Manager
+from streamjoin.joins.plan import JoinPlan
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.self_join import SelfJoin
+from streamjoin.joins.sessions import SessionJoin
+from streamjoin.joins.tumbling import TumblingJoin
+from streamjoin.keys.operands import Side
+from streamjoin.predicates import Condition, is_symmetric, parse_condition
+from streamjoin.split.executor import SplitExecutor
+from streamjoin.windows import SessionWindow, TimeWindow
+
+
+def make_engine(
+    config: JoinConfig,
+    schemas: dict[Side, pa.Schema],
+    is_self: bool = False,
+    deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
+    numbers: bool = False,
+    manager: Callable[..., Manager] = Manager,
+) -> Engine:
+    """Bind a configuration to the schemas of both sides.
+
+    ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
+    numbered even if nothing here asks for it; ``manager`` makes who holds the windows.
+    """
+    condition = parse_condition(config.on, schemas["left"], schemas["right"])
+    plan = bind(condition, config.window, config.time, schemas)
+    algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
+    check_ranges(algorithm, len(plan.open_ranges), config.on)
+    schema = joined_schema(schemas["left"], schemas["right"])
+    ordering = config.ordering
+    numbers = numbers or ordering is not None
+    threads, chooses = config.threads_each, algorithm == "auto"
+
+    def given(found: Found) -> Iterator[Delivery]:
+        return deliver(found, schema)
+
+    def chains() -> dict[Side, Chain]:
+        numbered = numbers or plan.counted is not None
+        return make_chains(plan, config.window, algorithm, numbered, threads, config.cores)
+
+    join: Executor
+    symmetric = symmetry(config, condition) if is_self and plan.same_keys else None
+    if config.is_closing(plan):
+        join = make_closing(config, plan, given)
+    elif config.is_split:
+        managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(config.cores)]
+        join = SplitExecutor(managers, ordering, schema)
+    elif symmetric is not None:
+        join = SelfJoin(plan, chains(), given, threads, chooses, symmetric)
+    else:
+        join = manager(plan, chains(), given, threads, chooses)
+    order = None if config.order is None else bind_order(config.order, schemas)
+    wait = None if config.batch_us is None else config.batch_us / 1e6
+    return Engine(plan, join, schema, order, numbers, Collector(config.batch_rows, wait))
+
+
+def make_closing(
+    config: JoinConfig, plan: JoinPlan, deliver: Deliver
+) -> TumblingJoin | SessionJoin:
+    """Return what joins windows that close, without an index."""
+    adviser = adviser_of(config)
+    closed = make_closed_rows(config, plan, deliver, adviser)
+    if isinstance(config.window, SessionWindow):
+        return SessionJoin(plan, closed, deliver, config.emit == "eager", adviser)
+    if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
+        return TumblingJoin(plan, closed, None, deliver, adviser)
+
+    def open_window(sides: Batches) -> EagerWindow | None:
+        name = config.algorithm if config.algorithm in EAGER else adviser.choose_open()
+        if name in LAZY:
+            return None
+        return EagerWindow(closed.within_one, Recipe(name, closed.threads, config.tuning))
+
+    return TumblingJoin(plan, closed, open_window, deliver, adviser)
+
+
+def make_closed_rows(
+    config: JoinConfig, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
+) -> ClosedRows:
+    """Return what joins rows that are all there."""
+    structure = "auto" if config.algorithm in (*LAZY, *EAGER) else config.algorithm
+    judge = adviser or adviser_of(config)
+
+    def make_manager(inner: JoinPlan, threads: int) -> Manager:
+        chains = make_chains(inner, None, structure, False, threads, 1)
+        return Manager(inner, chains, deliver, threads, structure == "auto")
+
+    def choose(sides: Mapping[Side, Prepared], threads: int) -> Lazy | None:
+        if config.algorithm in LAZY:
+            return make_lazy(config.algorithm, threads, **dict(config.tuning))
+        if structure != "auto" or sides["left"].plan.open_ranges:
+            return None
+        return make_lazy(judge.choose_closed(sides), threads)
+
+    return ClosedRows(plan, make_manager, choose, config.threads)
+
+
+def adviser_of(config: JoinConfig) -> Adviser:
+    """Return who decides where the algorithm is ``"auto"``."""
+    return Adviser(config.optimize, config.emit, config.threads)
+
+
+def symmetry(config: JoinConfig, condition: Condition) -> bool | None:
+    """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
+    if len(set(config.order or ("",))) > 1:  # two orders need two chains
+        return None
+    balanced = isinstance(config.window, TimeWindow) and config.window == config.window.flip()
+    return balanced and is_symmetric(condition)

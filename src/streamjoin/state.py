@@ -1,0 +1,165 @@
+"""The state of a join, from its first row on: before both schemas are known, and after.
+
+Until then rows and watermarks wait in the opening; with the second schema comes the engine, and
+they are replayed through it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.batches import as_batch, owned
+from streamjoin.config import JoinConfig
+from streamjoin.engines import make_engine
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.engine import Engine, Step, leave
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.gather import Delivery
+from streamjoin.joins.times import ticks, time_type, to_key
+from streamjoin.keys.operands import Side
+from streamjoin.opening import Opening
+from streamjoin.stats import JoinStats
+
+Batches = dict[Side, pa.RecordBatch]
+
+
+@dataclass
+class JoinState:
+    """What `StreamJoin` remembers, and what a snapshot holds."""
+
+    config: JoinConfig
+    opening: Opening = field(default_factory=Opening)
+    engine: Engine | None = None
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of the result; None until both streams have been seen."""
+        return None if self.engine is None else self.engine.schema
+
+    @property
+    def stats(self) -> JoinStats:
+        """What the join tells about itself."""
+        return self.opening.stats() if self.engine is None else JoinStats.of(self.engine)
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a source is being read."""
+        return self.engine is not None and self.engine.streaming is not None
+
+    def table(self, delivered: list[Delivery]) -> pa.Table:
+        """Return joined rows as a table; until there are any, of the columns that are known."""
+        schema = self.schema
+        if schema is None:
+            schema = next(iter(self.opening.schemas.values()), pa.schema([]))
+        return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
+
+    def check(self, left: Any, right: Any) -> tuple[Batches, bool]:
+        """Return what was pushed as batches, and whether both are one."""
+        is_self = left is right and left is not None
+        batches: Batches = {}
+        if left is not None:
+            batches["left"] = as_batch(left)
+        if right is not None:  # a reader can be read only once
+            batches["right"] = batches["left"] if is_self else as_batch(right)
+        for side, batch in batches.items():
+            self.opening.check(side, batch.schema)
+        if self.engine is not None and self.engine.is_self_join and batches and not is_self:
+            raise StreamJoinError(
+                "this join began as a self-join, with the same batch as left and right; go on so, "
+                "or make another StreamJoin whose first push has two different objects"
+            )
+        return batches, is_self
+
+    def push(self, left: Any, right: Any) -> list[Delivery]:
+        """Add rows and return what they find."""
+        batches, is_self = self.check(left, right)
+        if self.engine is None:
+            return self._push_first(batches, is_self)
+        return self._push(self.engine, Step(batches))
+
+    def find(self, engine: Engine, left: Any, right: Any) -> list[Any]:
+        """Add rows, and leave what they find where it is."""
+        batches, _ = self.check(left, right)
+        return engine.find(batches) + self.follow(engine, leave)
+
+    def submit(self, engine: Engine, left: Any, right: Any) -> None:
+        """Send rows to the threads that join a source."""
+        batches, _ = self.check(left, right)
+        # Copies: the source may use its memory again before the cores are through with it.
+        engine.submit({side: owned(batch) for side, batch in batches.items()})
+        self.follow(engine)
+
+    def flush(self) -> list[Delivery]:
+        """Join the rows that wait in batch mode."""
+        return [] if self.engine is None else self._flush(self.engine, self.engine.close)
+
+    def advance(self, watermark: Any) -> list[Delivery]:
+        """Set the watermark, and return what windows give that close."""
+        if self.engine is None:
+            self.opening.hold_watermark(watermark, self.config.time)
+            return []
+        return self.engine.advance(to_key(watermark, time_type(self.engine.plan)))
+
+    def finish(self) -> list[Delivery]:
+        """Close all windows, and return what they give."""
+        if self.engine is None:
+            self.opening.hold_end()
+            return []
+        return self._flush(self.engine, self.engine.finish)
+
+    def follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
+        """Let the watermark follow the data, if it is to."""
+        if self.config.delay_us is None:
+            return []
+        return engine.follow(ticks(self.config.delay_us, engine.plan), deliver)
+
+    def _push_first(self, batches: Batches, is_self: bool) -> list[Delivery]:
+        """Hold batches back until both schemas are known, then go through them all."""
+        opening = self.opening
+        schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
+        if len(schemas) < 2:
+            opening.hold(batches)
+            return []
+        engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
+        delivered = []
+        for step in opening.steps:
+            try:
+                delivered += self._push(engine, step)
+            except StreamJoinError as error:
+                opening.steps.remove(step)
+                error.add_note("this is about rows pushed earlier, which are dropped; push again")
+                raise
+        delivered += self._push(engine, Step(batches))
+        self.opening, self.engine = Opening(schemas), engine
+        return delivered
+
+    def _push(self, engine: Engine, step: Step) -> list[Delivery]:
+        """Join batches at once or, in batch mode, once there are enough."""
+        delivered: list[Delivery] = []
+        if not engine.collector.is_on:
+            delivered += engine.flow(step.batches)
+        else:
+            engine.collect({side: owned(batch) for side, batch in step.batches.items()})
+            if engine.collector.is_due:
+                delivered += self._flush(engine, engine.close)
+        if step.watermark is not None:
+            delivered += engine.advance(to_key(step.watermark, time_type(engine.plan)))
+        if step.is_last:
+            delivered += self._flush(engine, engine.finish)
+        return self._closing(delivered, lambda: self.follow(engine))
+
+    def _flush(self, engine: Engine, close: Callable[[], list[Delivery]]) -> list[Delivery]:
+        """Join the rows that wait, then close windows."""
+        return self._closing(engine.flush(), close)
+
+    def _closing(
+        self, delivered: list[Delivery], close: Callable[[], list[Delivery]]
+    ) -> list[Delivery]:
+        """Add what windows give that close; should that fail, the error has what was found."""
+        try:
+            return delivered + close()
+        except StreamJoinError as error:
+            error.found = [*delivered, *error.found]
+            raise
