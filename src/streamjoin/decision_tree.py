@@ -152,9 +152,14 @@ def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) 
     copied = more * traits.busy(costs.eager, costs, keys)
     steps = (costs.matrix_step, 2 * copied), (costs.biclique_step, 2 * busy)
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
-    told = f"{matrix:.2g} ms over a matrix, {biclique:.2g} ms over a biclique"
+    told = f"{told_ms(matrix)} over a matrix, {told_ms(biclique)} over a biclique"
     name = "shj_jm" if matrix < biclique else "shj_jb"
     return Decision(name, (*branch, f"step: {told}"))
+
+
+def told_ms(step: float) -> str:
+    """Tell how long a step takes; towards the end of a window it may have no end."""
+    return "too long at the end" if step == inf else f"{step:.2g} ms"
 
 
 def choose_pmj(traits: Traits, branch: Branch) -> Decision:

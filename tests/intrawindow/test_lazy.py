@@ -24,7 +24,7 @@ from streamjoin.intrawindow.words import encode
 RUN_ROWS = st.fixed_dictionaries({"run_rows": st.one_of(st.integers(1, 40), st.just(1 << 20))})
 KNOBS = {
     "npj": st.just({}),
-    "prj": st.fixed_dictionaries({"bits": st.one_of(st.none(), st.integers(0, 14))}),
+    "prj": st.fixed_dictionaries({"bits": st.one_of(st.none(), st.integers(1, 14))}),
     "mway": RUN_ROWS,
     "mpass": RUN_ROWS,
 }
@@ -127,7 +127,7 @@ def test_more_bits_of_a_partition_and_its_table_than_a_code_has(bits):
     assert np.array_equal(found(pieces), expected(right, left))
 
 
-@pytest.mark.parametrize("bits", [-1, 32, 64])
+@pytest.mark.parametrize("bits", [-1, 0, 32, 64])
 def test_bits_that_codes_do_not_have_are_refused(bits):
     with pytest.raises(StreamJoinError, match=f"bits={bits} cannot"):
         make_lazy("prj", bits=bits)

@@ -58,6 +58,28 @@ def test_some_probes_only(find, sides, seed, share):
     assert np.array_equal(listed(piece), expected(left, right))  # it is as it was
 
 
+@given(sides=windows(), pairs=st.sampled_from([1, 2, 7, 64]))
+def test_a_piece_that_is_cut_has_the_same_pairs(sides, pairs):
+    left, right = map(words_of, sides)
+    piece = runs(left, right)
+    if piece is None:
+        return
+    parts = piece.cut(pairs)
+    assert np.array_equal(found(parts), expected(left, right))
+    longest = max(piece.matches.counts, default=0)
+    assert all(len(part) < pairs + longest for part in parts)
+
+
+@pytest.mark.parametrize("name", ["npj", "prj", "mway", "mpass"])
+def test_threads_have_as_many_pairs_each_to_write(name):
+    """Nearly all pairs are of one key, which is in one partition, of one thread."""
+    keys = np.concatenate([np.full(1_000, 7), np.arange(10_000, 20_000)])
+    left = right = words_of(keys)
+    pieces = make_lazy(name, threads=2).join(left, right)
+    assert np.array_equal(found(pieces), expected(left, right))
+    assert max(map(len, pieces)) <= 0.55 * sum(map(len, pieces))
+
+
 @both_kinds
 def test_few_probes_with_many_matches_each(find):
     left = words_of(np.repeat([3, 5], 100))

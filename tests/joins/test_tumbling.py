@@ -22,7 +22,7 @@ from joins.small_streams import CONDITIONS, conditions, duckdb_pairs, streams
 from joins.window_oracle import Arrived, pushed
 from streamjoin.advisor import EAGER
 from streamjoin.intrawindow.prj import join_parts
-from streamjoin.intrawindow.tables import PAD
+from streamjoin.intrawindow.words import PAD
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
@@ -70,9 +70,8 @@ def test_many_rows_of_one_key_in_a_small_partition():
     code = np.uint64(0xABCDEF01 << 32)
     left, right = (code | np.array(rows, np.uint64) for rows in (range(64), [2**31 - 1]))
     starts, counts = np.empty(1, np.int32), np.empty(1, np.int32)
-    table_words = np.empty(left.size + PAD, np.uint64)
     whole = np.array([0, left.size]), np.array([0, 1])
-    total = join_parts(left, right, *whole, 28, table_words, starts, counts)
+    total = join_parts(np.append(left, [0] * PAD), right, *whole, 28, starts, counts)
     assert (total, counts.tolist()) == (64, [64])
 
 

@@ -142,7 +142,7 @@ def test_threads_join_and_leave_while_a_stream_runs():
         join.threads = number % 3 + 1
         seen += piece.rows.num_rows
     assert seen == sum(expected.push(*step).num_rows for step in steps)
-    with pytest.raises(sj.StreamJoinError, match="threads=0: give a number from 1"):
+    with pytest.raises(sj.StreamJoinError, match="threads=0: give the number of threads, from 1"):
         join.threads = 0
 
 

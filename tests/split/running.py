@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from joins.small_streams import check, table
 
 import streamjoin as sj
-from streamjoin import config
+from streamjoin import engines
 from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 from streamjoin.split import core
 from streamjoin.split.core import Core
@@ -94,7 +94,7 @@ def trees(fanout, depth, block=None):
     """Let joins have trees of this fanout, and parts of at most so many candidates."""
     made = partial(SplitExecutor, fanout=fanout, depth=depth)
     with (
-        patch.object(config, "SplitExecutor", made),
+        patch.object(engines, "SplitExecutor", made),
         patch.object(core, "BLOCK", core.BLOCK if block is None else block),
     ):
         yield

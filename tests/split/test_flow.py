@@ -15,6 +15,7 @@ from oracle import join_by_count
 
 import streamjoin as sj
 from split.running import as_source, cores, orders, push, random, sequence, slow_cores, wait_until
+from streamjoin.state import JoinState
 
 every_order = pytest.mark.parametrize("ordered", ["none", "outer", "inner"])
 
@@ -148,14 +149,14 @@ def test_ways_to_leave_a_stream(ordered, leave):
 @every_order
 def test_nothing_comes_behind_the_end_of_a_stream(ordered, monkeypatch):
     # Once: a reader that had an item in hand when the stream was left sent it beside later pushes.
-    look = sj.StreamJoin._check
+    look = JoinState.check
 
     def look_slowly(self, left, right):
         if threading.current_thread().name == "streamjoin source":
             time.sleep(2e-3)
         return look(self, left, right)
 
-    monkeypatch.setattr(sj.StreamJoin, "_check", look_slowly)
+    monkeypatch.setattr(JoinState, "check", look_slowly)
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(1000), cores=2, ordered=ordered)
     for _ in range(5):
         results = join.stream(pairs_of(1000))

@@ -58,6 +58,7 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib import ticker
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -83,6 +84,10 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
                     axes.plot(xs, ys, style, label=label, linewidth=1.6, **looks)
             axes.set_xscale(figure.scales[0], **({"base": 2} if figure.scales[0] == "log" else {}))
             axes.set_yscale(figure.scales[1])
+            for axis, scale in zip((axes.xaxis, axes.yaxis), figure.scales, strict=True):
+                if scale == "log":  # numbers as people write them, not as powers
+                    axis.set_major_formatter("{x:,g}")
+                    axis.set_minor_formatter(ticker.LogFormatter(minor_thresholds=(1, 0.4)))
             if figure.ticks:
                 axes.set_xticks(range(len(figure.ticks)), figure.ticks)
             if figure.scales[1] == "linear":

@@ -6,10 +6,11 @@ latency and progress: the study's figures 5 to 16 and 18 again, with what it fou
 comes out here. All joins find the same matches; this is asserted at each point.
 """
 
-from importlib import import_module
-from importlib.util import find_spec
+import numpy as np
 
+from streamjoin.benchmarks import intrawindow_spark
 from streamjoin.benchmarks.harness import Report
+from streamjoin.benchmarks.intrawindow_advice import advice
 from streamjoin.benchmarks.intrawindow_algorithms import THREADS, simulate_all
 from streamjoin.benchmarks.intrawindow_figures import real_workloads
 from streamjoin.benchmarks.intrawindow_findings import findings
@@ -21,7 +22,7 @@ from streamjoin.benchmarks.intrawindow_simulator import BLOCK, STEP, arrivals_of
 from streamjoin.benchmarks.intrawindow_static import against_study
 from streamjoin.benchmarks.intrawindow_workloads import SEED, micro, static_micro
 
-FURTHER = ("intrawindow_advice", "intrawindow_spark")  # suites of their own: run(report, quick)
+MEMORY = 4 << 30  # bytes, more than any join here needs
 
 
 def run(report: Report, quick: bool) -> None:
@@ -31,15 +32,15 @@ def run(report: Report, quick: bool) -> None:
     report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
     with report.step("compiling"):
         compile_all()
+    with report.step("touching memory"):
+        np.ones(MEMORY // scale.shrink, np.uint8)  # a virtual machine is slow to give it at first
     against_study(report, scale)
     against_peers(report, scale)
     real = real_workloads(report, scale)
     sweeps = sensitivity(report, scale)
     findings(report, real, sweeps, knobs(report, scale))
-    for name in FURTHER:
-        module = f"{__package__}.{name}"
-        if find_spec(module) is not None:
-            import_module(module).run(report, quick)
+    advice(report, quick)
+    intrawindow_spark.run(report, quick)
 
 
 def compile_all() -> None:

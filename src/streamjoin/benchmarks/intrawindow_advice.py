@@ -98,9 +98,6 @@ def advice(report: Report, quick: bool) -> None:
         )
 
 
-run = advice
-
-
 def run_all(workload: Workload, quick: bool) -> dict[str, list[Outcome]]:
     """Run all algorithms in turns, often enough."""
     arrivals = arrivals_of(workload)

@@ -34,7 +34,7 @@ class Scale:
         return rows // self.shrink
 
 
-FULL = Scale(shrink=1, repeats=3)
+FULL = Scale(shrink=1, repeats=5)
 QUICK = Scale(
     *(100, 1, (1_600, 6_400, 25_600), 200),
     dupes=(1, 50),

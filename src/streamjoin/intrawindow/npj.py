@@ -12,9 +12,9 @@ import numpy as np
 
 from streamjoin.intrawindow.partitioning import chunks
 from streamjoin.intrawindow.phases import Phases
-from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.tables import PAD, Ends, bits_for, find_run, sort_buckets
-from streamjoin.intrawindow.words import Words
+from streamjoin.intrawindow.pieces import Piece, even
+from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
+from streamjoin.intrawindow.words import PAD, Words
 from streamjoin.kernels import Int, RowIds, inlined, kernel
 from streamjoin.prefetching import BLOCK, prefetch
 from streamjoin.threads import share
@@ -121,7 +121,7 @@ class NPJ:
                 total = probe(words, shift, ends, table, starts, counts)
                 return Piece.of("right", words, starts, counts, total, table)
 
-            return share(look, chunks(right, threads), threads)
+            return even(share(look, chunks(right, threads), threads), threads)
 
     def _build(self, words: Words, shift: int, buckets: int) -> tuple[Ends, Words]:
         """Make the table, each thread its range of buckets."""

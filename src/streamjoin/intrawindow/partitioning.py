@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamjoin.intrawindow.words import Words
+from streamjoin.intrawindow.words import PAD, Words
 from streamjoin.kernels import Int, Positions, inlined, kernel
 from streamjoin.threads import share
 
@@ -72,7 +72,7 @@ def split(words: Words, parts: int, threads: int) -> Partitioned:
     share(lambda n: count_words(cut[n], counts[n]), range(len(cut)), threads)
     ends = counts.T.cumsum().reshape(parts, len(cut)).T  # partition by partition, chunk by chunk
     slots = np.ascontiguousarray(ends - counts)
-    scattered = np.empty_like(words)
+    scattered = np.empty(words.size + PAD, np.uint64)[: words.size]
     starts = np.append(slots[0], words.size)
     share(lambda n: scatter(cut[n], slots[n], scattered), range(len(cut)), threads)
     return Partitioned(scattered, starts)

@@ -14,6 +14,7 @@ written out side by side::
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -22,6 +23,8 @@ from streamjoin.indexes.matches import Candidates, expand
 from streamjoin.intrawindow.words import Words, rows_of
 from streamjoin.kernels import Flags, Positions, RowIds
 from streamjoin.keys.operands import Side
+
+WORTH = 1 << 16  # pairs that are worth a thread
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Runs(Counted):
     starts: RowIds
     row_ids: RowIds
 
+    def __getitem__(self, probes: slice) -> "Runs":
+        first, last, _ = probes.indices(self.counts.size)
+        total = int(self.totals[last] - self.totals[first])
+        return Runs(self.counts[probes], total, self.starts[probes], self.row_ids)
+
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
         if names is None:
@@ -87,7 +95,30 @@ class Piece:
     def __len__(self) -> int:
         return len(self.matches)
 
+    def cut(self, pairs: int) -> list["Piece"]:
+        """Return the same runs as pieces of about so many pairs; a probe's run stays whole."""
+        runs = self.matches
+        assert isinstance(runs, Runs)
+        wanted = np.arange(0, len(runs) + pairs, pairs)
+        cuts = np.unique(np.searchsorted(runs.totals, wanted).clip(max=runs.counts.size))
+        return [
+            Piece(self.probing, self.probes[first:last], runs[first:last])
+            for first, last in pairwise(cuts.tolist())
+        ]
+
     def pairs(self, size: int) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield pairs of a left and a right row, in blocks of about ``size``."""
         for probes, rows in self.matches.blocks(size, self.probes):
             yield (probes, rows) if self.probing == "left" else (rows, probes)
+
+
+def even(pieces: list[Piece], threads: int) -> list[Piece]:
+    """Return the same runs so that several threads have about as many pairs each to write.
+
+    The threads that find pairs have as many tuples each; but few may have most of the pairs.
+    """
+    if threads == 1:
+        return pieces
+    share = max(sum(map(len, pieces)) // threads, WORTH)
+    most = share + share // 2
+    return [part for each in pieces for part in (each.cut(share) if len(each) > most else [each])]

@@ -2,7 +2,7 @@
 
 Both sides are cut by the first ``bits`` of their codes; then threads take runs of partitions. Each
 makes a table of its left words, by the bits that follow, and probes it with the right ones; all
-that it touches at random is in the cache.
+that it touches at random is in the cache. The table takes the place of its words.
 """
 
 from itertools import pairwise
@@ -12,8 +12,8 @@ import numpy as np
 from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.partitioning import Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
-from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.tables import PAD, Ends, bits_for, find_run, sort_buckets
+from streamjoin.intrawindow.pieces import Piece, even
+from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
 from streamjoin.intrawindow.words import CODE_BITS, Words
 from streamjoin.kernels import Int, Positions, RowIds, kernel
 from streamjoin.threads import share
@@ -24,28 +24,31 @@ SHARES = 4  # runs of partitions for each thread, so that none waits long for th
 
 
 @kernel
-def fill(left: Words, first: Int, last: Int, shift: Int, ends: Ends, table: Words) -> None:
-    """Make the table of one partition, in its place; the bits before its buckets are shifted out.
+def make_table(words: Words, first: Int, shift: Int, ends: Ends, spare: Words) -> None:
+    """Bring the words of one partition into the order of their buckets, by way of ``spare``.
 
-    ``shift`` are the bits before and behind those of the bucket.
+    ``shift`` are the bits before and behind those of the bucket; ``ends`` count from ``first``.
     """
     before, behind = shift
     ends[:] = 0
-    for i in range(first, last):
-        ends[np.int64((left[i] << before) >> behind) + 1] += 1
-    at = np.int32(first)
-    ends[0] = at
+    for i in range(words.size):
+        ends[np.int64((words[i] << before) >> behind) + 1] += 1
+    at = np.int32(0)
     for bucket in range(1, ends.size):
         count = ends[bucket]
         ends[bucket] = at
         at += count
-    for i in range(first, last):
-        word = left[i]
+    for i in range(words.size):
+        word = words[i]
         place = np.int64((word << before) >> behind) + 1
         slot = ends[place]
         ends[place] = slot + 1
-        table[slot] = word
-    sort_buckets(table, ends)
+        spare[slot] = word
+    sort_buckets(spare, ends)
+    for i in range(words.size):
+        words[i] = spare[i]
+    for bucket in range(ends.size):
+        ends[bucket] += first
 
 
 @kernel
@@ -55,18 +58,17 @@ def join_parts(
     left_starts: Positions,
     right_starts: Positions,
     bits: Int,
-    table: Words,
     starts: RowIds,
     counts: RowIds,
 ) -> int:
     """Join partitions one by one; return the number of matches.
 
-    ``table`` is that of all left words, the runs are those of the right words here.
+    Left words become tables, partition by partition; the runs are those of the right words here.
     """
     origin, total, widest = right_starts[0], 0, 1
     for part in range(left_starts.size - 1):
         widest = max(widest, left_starts[part + 1] - left_starts[part])
-    places = np.empty(4 * widest + 1, np.int32)
+    places, spare = np.empty(4 * widest + 1, np.int32), np.empty(widest, np.uint64)
     before = np.uint64(bits)
     for part in range(left_starts.size - 1):
         first, last = left_starts[part], left_starts[part + 1]
@@ -78,10 +80,10 @@ def join_parts(
         behind = np.uint64(64 - table_bits)
         ends = places[: (1 << table_bits) + 1]
         if begin < end:
-            fill(left, first, last, (before, behind), ends, table)
+            make_table(left[first:last], first, (before, behind), ends, spare)
         for i in range(begin, end):
             bucket = np.int64((right[i] << before) >> behind)
-            start, count = find_run(table, ends[bucket], ends[bucket + 1], right[i])
+            start, count = find_run(left, ends[bucket], ends[bucket + 1], right[i])
             starts[i - origin], counts[i - origin] = start, count
             total += count
     return total
@@ -91,10 +93,10 @@ class PRJ:
     """The algorithm; without ``bits``, partitions of about `PART` left words."""
 
     def __init__(self, threads: int = 1, bits: int | None = None) -> None:
-        if bits is not None and not 0 <= bits < CODE_BITS:
+        if bits is not None and not 0 < bits < CODE_BITS:
             raise StreamJoinError(
                 f"bits={bits} cannot be taken from codes of {CODE_BITS} bits, of which a table "
-                f"needs one; give 0 to {CODE_BITS - 1}, or none"
+                f"needs one; give 1 to {CODE_BITS - 1}, or none"
             )
         self.threads, self.bits, self.phases = threads, bits, Phases()
 
@@ -113,7 +115,6 @@ class PRJ:
         with self.phases.time("partition"):
             lefts, rights = (partition(words, bits, self.threads) for words in (left, right))
         with self.phases.time("probe"):
-            table = np.empty(left.size + PAD, np.uint64)
 
             def work(parts: tuple[int, int]) -> Piece:
                 first, last = parts
@@ -126,13 +127,15 @@ class PRJ:
                     lefts.starts[span],
                     rights.starts[span],
                     bits,
-                    table,
                     starts,
                     counts,
                 )
-                return Piece.of("right", rights.words[begin:end], starts, counts, total, table)
+                return Piece.of(
+                    "right", rights.words[begin:end], starts, counts, total, lefts.words
+                )
 
-            return share(work, shares(lefts, rights, self.threads), self.threads)
+            found = share(work, shares(lefts, rights, self.threads), self.threads)
+            return even(found, self.threads)
 
 
 def shares(left: Partitioned, right: Partitioned, threads: int) -> list[tuple[int, int]]:

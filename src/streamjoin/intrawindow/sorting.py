@@ -17,7 +17,7 @@ import numpy as np
 
 from streamjoin.intrawindow.partitioning import Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
-from streamjoin.intrawindow.pieces import Piece
+from streamjoin.intrawindow.pieces import Piece, even
 from streamjoin.intrawindow.words import Words
 from streamjoin.kernels import Positions, RowIds, kernel
 from streamjoin.threads import share
@@ -91,7 +91,7 @@ class SortJoin:
             merged = share(lambda each: self.merge(*each), runs_of, self.threads)
         with self.phases.time("probe"):
             pairs = list(zip(merged[: 1 << bits], merged[1 << bits :], strict=True))
-            return share(lambda each: probe(*each), pairs, self.threads)
+            return even(share(lambda each: probe(*each), pairs, self.threads), self.threads)
 
 
 def probe(left: Words, right: Words) -> Piece:

@@ -17,7 +17,6 @@ from streamjoin.intrawindow.words import Words
 from streamjoin.kernels import Int, RowIds, inlined, kernel
 
 Ends = RowIds  # places in a table have 32 bits
-PAD = 2  # words behind a table that a probe may look at
 SMALL = 32  # words that an insertion sort puts in order
 
 

@@ -27,6 +27,7 @@ Words = NDArray[np.uint64]
 CODE_BITS = 32
 BASE = -(2**31)  # where the keys to come are not known, those of 32 bits are exact
 MOST_ROWS = 2**31 - 2**12  # row ids and places have 31 bits, and a table has places to spare
+PAD = 2  # words behind those of a table that a probe may look at
 NO_WORDS: Words = np.empty(0, np.uint64)
 
 
