@@ -71,7 +71,7 @@ def test_many_rows_of_one_key_in_a_small_partition():
     left, right = (code | np.array(rows, np.uint64) for rows in (range(64), [2**31 - 1]))
     starts, counts = np.empty(1, np.int32), np.empty(1, np.int32)
     whole = np.array([0, left.size]), np.array([0, 1])
-    total = join_parts(np.append(left, [0] * PAD), right, *whole, 28, starts, counts)
+    total = join_parts(np.append(left, np.zeros(PAD, np.uint64)), right, *whole, 28, starts, counts)
     assert (total, counts.tolist()) == (64, [64])
 
 

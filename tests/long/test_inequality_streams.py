@@ -8,7 +8,19 @@ import pytest
 from spark.answers import duckdb_pairs, within
 from spark.conftest import session as session
 from spark.running import total
-from spark.test_inequalities import Q1, Q3, counted, make_batches, pairs_of, run, ties, whole, write
+from spark.test_inequalities import (
+    Q1,
+    Q3,
+    counted,
+    false_positives,
+    make_batches,
+    pairs_of,
+    racks,
+    run,
+    ties,
+    whole,
+    write,
+)
 
 from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
@@ -41,3 +53,21 @@ def test_q3_joins_a_stream_with_itself(session, tmp_path):
     expected = counted(*sides, Q3, window)
     assert pairs_of(rows) == expected
     assert expected.total() > 100
+
+
+def test_q1_in_windows_much_smaller_and_much_larger_than_a_batch(session, tmp_path):
+    batches = make_batches(racks, [(4_000, 3_500), (2_000, 4_500), (4_200, 10)])
+    streams = write(session, tmp_path, batches)
+    cases = {
+        "l.x < r.x and l.y >= r.y": CountWindow(9),
+        Q1: CountWindow(left=7_000, right=5_000),
+    }
+    joins = [streams.join(on, window=window, algorithm="spo_join") for on, window in cases.items()]
+    results = run(streams, joins)
+    for (on, window), (rows, told) in zip(cases.items(), results, strict=True):
+        assert false_positives(rows, window) == []
+        expected = counted(*whole(batches), on, window)
+        assert pairs_of(rows) == expected, on
+        assert total(told, "matches") == expected.total() > 5_000
+        # A segment goes when all of its rows have left, so a batch a side may be too many.
+        assert told[-1]["live_rows"] < window.left + window.right + 4_200 + 4_500

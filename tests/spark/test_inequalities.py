@@ -23,7 +23,7 @@ import pytest
 
 from spark.answers import duckdb_pairs
 from spark.in_process import Cluster, Luck, make_join
-from spark.running import Streams, finish, metrics, total
+from spark.running import Streams, finish, metrics
 from streamjoin import CountWindow
 from streamjoin import spark as sjs
 
@@ -115,24 +115,6 @@ def run(streams, joins):
     queries = [streams.start(join) for join in joins]
     finish(*queries)
     return [(streams.session.table(query.name).toArrow(), metrics(query)) for query in queries]
-
-
-def test_q1_in_windows_much_smaller_and_much_larger_than_a_batch(session, tmp_path):
-    batches = make_batches(racks, [(4_000, 3_500), (2_000, 4_500), (4_200, 10)])
-    streams = write(session, tmp_path, batches)
-    cases = {
-        "l.x < r.x and l.y >= r.y": CountWindow(9),
-        Q1: CountWindow(left=7_000, right=5_000),
-    }
-    joins = [streams.join(on, window=window, algorithm="spo_join") for on, window in cases.items()]
-    results = run(streams, joins)
-    for (on, window), (rows, told) in zip(cases.items(), results, strict=True):
-        assert false_positives(rows, window) == []
-        expected = counted(*whole(batches), on, window)
-        assert pairs_of(rows) == expected, on
-        assert total(told, "matches") == expected.total() > 5_000
-        # A segment goes when all of its rows have left, so a batch a side may be too many.
-        assert told[-1]["live_rows"] < window.left + window.right + 4_200 + 4_500
 
 
 def test_tables(session):

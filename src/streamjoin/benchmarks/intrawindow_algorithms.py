@@ -5,6 +5,8 @@ a lazy join does it: so a run has a fifth of the window's tuples, as in the stud
 this is less.
 """
 
+from operator import attrgetter
+from time import perf_counter
 from typing import Any
 
 from streamjoin.benchmarks.intrawindow_simulator import Arrivals, Outcome, run_eager, run_lazy
@@ -13,6 +15,7 @@ from streamjoin.intrawindow.protocol import Eager
 from streamjoin.intrawindow.registry import EAGER, LAZY, make_eager, make_lazy
 
 THREADS = 2
+RUNS, ENOUGH = 3, 5.0  # of a join; seconds after which it is not run again
 LABELS = {
     "npj": "NPJ",
     "prj": "PRJ",
@@ -51,6 +54,20 @@ def simulate(name: str, arrivals: Arrivals, threads: int = THREADS, **knobs: int
     return outcome
 
 
+def simulate_often(name: str, arrivals: Arrivals, threads: int = THREADS, **knobs: int) -> Outcome:
+    """Run a join a few times, and return the run with the least work: others only add to it.
+
+    One that takes long is not run again.
+    """
+    begin = perf_counter()
+    best = simulate(name, arrivals, threads, **knobs)
+    for _ in range(RUNS - 1):
+        if perf_counter() - begin < ENOUGH:
+            another = simulate(name, arrivals, threads, **knobs)
+            best = min(best, another, key=attrgetter("cost"))
+    return best
+
+
 def simulate_all(arrivals: Arrivals) -> Outcomes:
     """Run all eight."""
-    return {name: simulate(name, arrivals) for name in LABELS}
+    return {name: simulate_often(name, arrivals) for name in LABELS}

@@ -8,7 +8,7 @@ work that groups add shows there, speed does not.
 
 from streamjoin.benchmarks.figures import Figure
 from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.intrawindow_algorithms import LABELS, THREADS, simulate
+from streamjoin.benchmarks.intrawindow_algorithms import LABELS, THREADS, simulate_often
 from streamjoin.benchmarks.intrawindow_scale import Scale
 from streamjoin.benchmarks.intrawindow_simulator import Outcome, arrivals_of
 from streamjoin.benchmarks.intrawindow_sweeps import breakdown, rounded
@@ -37,7 +37,7 @@ def sorting_step(report: Report, scale: Scale) -> Costs:
         bars: dict[str, Outcome] = {}
         with report.step(f"Fig. 15, {LABELS[name]}: {len(scale.deltas)} steps of sorting"):
             for share in scale.deltas:
-                bars[f"{share} %"] = simulate(name, arrivals, delta=2 * rows * share // 100)
+                bars[f"{share} %"] = simulate_often(name, arrivals, delta=2 * rows * share // 100)
         costs[LABELS[name]] = enter(report, f"Fig. 15 {LABELS[name]}", "step of sorting", bars)
     report.detail("Fig. 15: differs from the paper", sizes(rows, rows))
     return costs
@@ -55,10 +55,10 @@ def group_size(report: Report, scale: Scale) -> Costs:
             ending = f", {threads} threads" + " on 2 processors" * (threads == MANY)
             with report.step(f"Fig. 16, {LABELS[biclique]}{ending}: {len(groups)} group sizes"):
                 line = {
-                    group: simulate(biclique, arrivals, threads, group=group).cost
+                    group: simulate_often(biclique, arrivals, threads, group=group).cost
                     for group in groups
                 }
-                level = simulate(matrix, arrivals, threads).cost
+                level = simulate_often(matrix, arrivals, threads).cost
             for group, cost in line.items():
                 figure.add(f"{LABELS[biclique]}{ending}", group, cost)
                 figure.add(f"{LABELS[matrix]}{ending}", group, level)
@@ -75,7 +75,7 @@ def radix_bits(report: Report, scale: Scale) -> Costs:
     lefts, rights = (scale.rows(rows) for rows in scale.radix_rows)
     arrivals = arrivals_of(static_foreign(lefts, rights))
     with report.step(f"Fig. 18, {arrivals.workload.name}: {len(scale.bits)} numbers of radix bits"):
-        bars = {f"{bits}": simulate("prj", arrivals, bits=bits) for bits in scale.bits}
+        bars = {f"{bits}": simulate_often("prj", arrivals, bits=bits) for bits in scale.bits}
     return {"PRJ": enter(report, "Fig. 18", "radix bits", bars)}
 
 
