@@ -119,7 +119,8 @@ def make_closed_rows(
 
 def adviser_of(config: JoinConfig) -> Adviser:
     """Return who decides where the algorithm is ``"auto"``."""
-    return Adviser(config.optimize, config.emit, config.threads)
+    decides = config.algorithm == "auto"
+    return Adviser(config.optimize, config.emit, config.threads, decides)
 
 
 def symmetry(config: JoinConfig, condition: Condition) -> bool | None:

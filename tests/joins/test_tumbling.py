@@ -3,6 +3,7 @@
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
@@ -83,3 +84,34 @@ def test_the_oracle_agrees_with_duckdb(rows, name, window):
     numbers = [f"floor(({side}.t - {offset}) / {length})" for side in "lr"]
     on = f"({CONDITIONS[name][0]}) and {numbers[0]} = {numbers[1]}"
     assert expected(sides, name, window) == duckdb_pairs(on, *sides)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "shj_jm", "pmj_jb"])
+def test_thousands_of_windows_in_one_push(algorithm):
+    """Two rows a side in each; those of the second push are in windows that the first opened."""
+    times = np.arange(4_000)
+    rows = pa.table(
+        {"k": np.zeros(4_000, np.int64), "t": np.random.default_rng(3).permutation(times)}
+    )
+    join = sj.StreamJoin("l.k = r.k", sj.TumblingWindow(2), "t", algorithm, threads=1, emit="eager")
+    half = rows.slice(0, 2_000)
+    total = (
+        join.push(half, half).num_rows + join.push(rows.slice(2_000), rows.slice(2_000)).num_rows
+    )
+    assert join.stats.subwindows == 2_000
+    assert len(join._state.engine.join.adviser.watched) <= 64
+    assert total + join.finish().num_rows == 2_000 * 4
+
+
+def test_many_small_pushes_wait_in_few_batches():
+    join = sj.StreamJoin("l.k = r.k", sj.TumblingWindow(1_000), "t", threads=1)
+    for time in range(500):
+        row = pa.table({"k": [time % 5], "t": [time * 3]})
+        join.push(row, row)
+    waiting = join._state.engine.join.pending["left"].waiting
+    assert len(waiting) <= 10
+    assert np.concatenate([each.batch.times for each in waiting]).tolist() == list(
+        range(0, 1500, 3)
+    )
+    matches = 4 * 67**2 + 66**2, 34**2 + 4 * 33**2  # of 334 and 166 rows, by five keys
+    assert (join.advance(1_000).num_rows, join.finish().num_rows) == matches

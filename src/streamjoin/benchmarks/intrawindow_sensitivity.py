@@ -1,4 +1,4 @@
-"""What traits of a workload do (Fig. 9 to 14): all eight joins on Micro, the best of a few runs a point.
+"""What traits of a workload do (Fig. 9 to 14): all eight joins on Micro, the best of a few runs.
 
 Some points are in two figures, such as 6,400 tuples a ms with unique keys in a window of a second:
 they are measured once. One of them is measured again at the end, after minutes in which the machine

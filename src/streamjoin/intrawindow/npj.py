@@ -81,15 +81,17 @@ def probe(
 ) -> int:
     """Find the run of each word in the table; return the number of matches."""
     bits, total = np.uint64(shift), 0
+    firsts, lasts = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
     for begin in range(0, words.size, BLOCK):
         block = words[begin : begin + BLOCK]
         for i in range(block.size):
             prefetch(ends, np.int64(block[i] >> bits))
         for i in range(block.size):
-            prefetch(table, ends[np.int64(block[i] >> bits)])
-        for i in range(block.size):
             bucket = np.int64(block[i] >> bits)
-            start, count = find_run(table, ends[bucket], ends[bucket + 1], block[i])
+            firsts[i], lasts[i] = ends[bucket], ends[bucket + 1]
+            prefetch(table, firsts[i])
+        for i in range(block.size):
+            start, count = find_run(table, firsts[i], lasts[i], block[i])
             starts[begin + i], counts[begin + i] = start, count
             total += count
     return total

@@ -18,7 +18,7 @@ import numpy as np
 
 from streamjoin.decision_tree import Decision, Traits, choose
 from streamjoin.joins.closed import planned, word_keys
-from streamjoin.joins.pending import window_numbers
+from streamjoin.joins.pending import by_window
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
@@ -26,6 +26,7 @@ from streamjoin.sketches import Sketch
 from streamjoin.thresholds import load_thresholds
 from streamjoin.window_costs import WindowCosts
 
+MOST = 64  # open windows that are watched; of thousands, others are like them
 SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
 
 
@@ -38,12 +39,18 @@ class Watched:
 
 
 class Adviser:
-    """Decides for one join; ``clock`` gives seconds."""
+    """Decides for one join, unless the user has; ``clock`` gives seconds."""
 
     def __init__(
-        self, optimize: str, emit: str, threads: int, clock: Callable[[], float] = monotonic
+        self,
+        optimize: str,
+        emit: str,
+        threads: int,
+        decides: bool = True,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.optimize, self.emit, self.threads, self.clock = optimize, emit, threads, clock
+        self.decides = decides
         self.decision: Decision | None = None  # the last one
         self.traits: Traits | None = None  # of the window that was the last to close
         self.watched: dict[int, Watched] = {}  # open windows, by number
@@ -73,14 +80,15 @@ class Adviser:
         return self.decision.algorithm
 
     def watch(self, batches: Mapping[Side, Prepared], within_one: JoinPlan) -> None:
-        """Look at rows that have come, of any windows."""
+        """Look at rows that have come, of any windows; a few of them if there are many."""
         now = self.clock()
-        for side, batch in batches.items():
-            numbers = window_numbers(batch)
-            keys, _ = word_keys(within_one, planned(batch, within_one).keys)
-            for number in np.unique(numbers).tolist():
-                window = self.watched.setdefault(number, Watched(now))
-                window.sketches[side].add(keys[numbers == number])
+        for number, sides in by_window(batches):
+            if number not in self.watched and len(self.watched) >= MOST:
+                continue
+            window = self.watched.setdefault(number, Watched(now))
+            for side, batch in sides.items():
+                keys, _ = word_keys(within_one, planned(batch, within_one).keys)
+                window.sketches[side].add(keys)
 
     def close(self, bound: int) -> None:
         """Take leave of the windows before ``bound``; the next ones are taken to be like them."""

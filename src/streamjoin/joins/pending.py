@@ -1,9 +1,10 @@
 """Rows that wait until their tumbling windows close, of one side.
 
-Batches are kept as they come, and what is due is cut out of them: a row is copied when it comes,
-and once more if a part of its batch is due before the rest.
+Batches are kept as they come, small ones put together, and what is due is cut out of them: a row is
+copied when it comes, and once more if a part of its batch is due before the rest.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,9 @@ import numpy as np
 from streamjoin.batches import owned
 from streamjoin.joins.prepared import Prepared, concatenate
 from streamjoin.kernels import Keys
+from streamjoin.keys.operands import Side
+
+SMALL = 1 << 12  # rows of a batch that others are put together with
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,24 @@ class Waiting:
 def window_numbers(batch: Prepared) -> Keys:
     """Return the numbers of the windows that rows are in."""
     return batch.keys.equalities[-1]
+
+
+def by_window(batches: Mapping[Side, Prepared]) -> Iterator[tuple[int, dict[Side, Prepared]]]:
+    """Cut what is kept by the windows that rows are in, oldest first; rows stay in order."""
+    parts: dict[int, dict[Side, Prepared]] = {}
+    for side, each in batches.items():
+        batch = each.kept
+        if not len(batch):
+            continue
+        numbers = window_numbers(batch)
+        if numbers.min() == numbers.max():
+            parts.setdefault(int(numbers[0]), {})[side] = batch
+            continue
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        for rows in np.split(order, cuts):
+            parts.setdefault(int(numbers[rows[0]]), {})[side] = batch.take(rows)
+    yield from sorted(parts.items())
 
 
 class Pending:
@@ -46,7 +68,21 @@ class Pending:
         if len(batch):
             numbers = window_numbers(batch)
             kept = batch.with_rows(owned(batch.rows))
-            self.waiting.append(Waiting(kept, int(numbers.min()), int(numbers.max())))
+            self._append(Waiting(kept, int(numbers.min()), int(numbers.max())))
+
+    def _append(self, new: Waiting) -> None:
+        """Add a batch, together with the last ones that are not much larger if it is small."""
+        together, size = [new], len(new.batch)
+        while self.waiting and size < SMALL and len(self.waiting[-1].batch) < 2 * size:
+            together.append(self.waiting.pop())
+            size += len(together[-1].batch)
+        if len(together) > 1:
+            new = Waiting(
+                concatenate([each.batch for each in reversed(together)]),
+                min(each.first for each in together),
+                max(each.last for each in together),
+            )
+        self.waiting.append(new)
 
     def due(self, bound: int) -> Prepared | None:
         """Return the rows of windows before ``bound``; they go on waiting."""

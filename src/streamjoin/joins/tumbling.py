@@ -19,7 +19,7 @@ from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.closed import ClosedRows
 from streamjoin.joins.eager_window import EagerWindow
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
-from streamjoin.joins.pending import Pending, window_numbers
+from streamjoin.joins.pending import Pending, by_window, window_numbers
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import MAX_KEY, MIN_KEY
@@ -67,7 +67,7 @@ class TumblingJoin:
         touched: list[EagerWindow] = []
         finished = False
         try:
-            for number, sides in self._by_window(batches):
+            for number, sides in by_window(batches):
                 window = self._window(number, sides)
                 if window is None:
                     continue
@@ -86,20 +86,6 @@ class TumblingJoin:
                 self.lazy &= known
         self.seconds["probe"] += perf_counter() - begin
 
-    def _by_window(self, batches: Batches) -> Iterator[tuple[int, dict[Side, Prepared]]]:
-        """Cut batches by the windows that their rows are in, oldest first."""
-        numbers = {side: window_numbers(each.kept) for side, each in batches.items()}
-        for number in np.unique(np.concatenate([*numbers.values(), np.empty(0, np.int64)])):
-            flags = {side: each == number for side, each in numbers.items()}
-            yield (
-                int(number),
-                {
-                    side: batches[side].kept.select(flags[side])
-                    for side in batches
-                    if flags[side].any()
-                },
-            )
-
     def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
         if number not in self.eager and number not in self.lazy:
@@ -114,9 +100,8 @@ class TumblingJoin:
     def store(self, batches: Batches) -> None:
         """Keep the rows: those of eager windows are there already."""
         self._keep(batches)
-        if self.open_window is not None:
-            kept = {batch.side: batch for batch in self.inserted}
-            self.adviser.watch(kept, self.closed.within_one)
+        if self.adviser.decides and self.open_window is not None:
+            self.adviser.watch(batches, self.closed.within_one)
 
     def _keep(self, batches: Batches) -> None:
         begin = perf_counter()
@@ -148,7 +133,7 @@ class TumblingJoin:
         """
         saved = saved or {}
         if self.open_window is not None:
-            for number, sides in self._by_window(batches):
+            for number, sides in by_window(batches):
                 if number in self.eager:  # more of it
                     self.eager[number].push(sides)
                 elif str(number) in saved:
