@@ -83,6 +83,6 @@ def test_costs_between_and_beyond_what_was_measured():
 
 def test_costs_are_measured():
     curve = measure_curve(LOAD, "outer", [1, 2], hop=1e-5, seconds=0.01)
-    for costs in curve.measured.values():
-        assert min(costs.search, costs.store, costs.prepare, costs.merge, costs.crossing) > 0
+    for costs in curve.measured.values():  # differences of times, of which some may come out as 0
+        assert min(costs.search, costs.store, costs.prepare, costs.merge, costs.crossing) >= 0
     assert measure_costs(LOAD, 2, "none", 0.01, company=2).search > 0

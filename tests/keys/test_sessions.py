@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjoin.kernels import MAX_KEY, MIN_KEY
@@ -51,7 +51,6 @@ def check(found, rows, gap):
     assert order == sorted(order, key=lambda each: (turns[each[0]], each[1]))
 
 
-@settings(max_examples=200)
 @given(row_lists, GAPS)
 def test_small_domains_and_extremes(rows, gap):
     groups, times = arrays(rows)
