@@ -1,8 +1,10 @@
 """Asking for memory before it is needed.
 
 A kernel that looks things up at random waits for each cache miss, unless the processor can guess
-what comes next. So it goes through a block of lookups twice: first it asks for the memory of all of
-them, then, while that comes, it looks them up.
+what comes next. So with each lookup it asks for the memory of one that is some way ahead, which has
+come when its turn is. Where a lookup leads to another, the first is asked for twice as far ahead::
+
+    table[ends[bucket]]     i + 2 * AHEAD: ends      i + AHEAD: table      i: both are there
 """
 
 from typing import Any
@@ -12,7 +14,7 @@ from numba import types
 
 from streamjoin.atomics import instruction
 
-BLOCK = 64  # lookups that are under way at a time
+AHEAD = 16  # lookups: about as many cache lines as a core can wait for at a time
 
 
 @instruction

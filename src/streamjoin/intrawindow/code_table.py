@@ -22,12 +22,19 @@ from streamjoin.intrawindow.pieces import Counted, Piece
 from streamjoin.intrawindow.words import Words, rows_of
 from streamjoin.kernels import Int, Positions, RowIds, copy_into, inlined, kernel
 from streamjoin.keys.operands import Side
-from streamjoin.prefetching import BLOCK, prefetch
+from streamjoin.prefetching import AHEAD, prefetch
 
 Slots = NDArray[np.uint32]  # four numbers a slot: code, tuples, latest tuple, nothing
 SLOT = 4
 NONE = np.int32(-1)
 FEWEST = 1 << 6  # slots to begin with: there may be many windows
+
+
+@inlined
+def ask_for(words: Words, place: Int, slots: Slots, mask: Int) -> None:
+    """Prefetch the slot of a word; behind the last one, that of the last."""
+    code = np.int64(words[min(place, words.size - 1)] >> np.uint64(32))
+    prefetch(slots, SLOT * (code & mask))
 
 
 @inlined
@@ -43,17 +50,14 @@ def slot_of(slots: Slots, code: Int, mask: Int) -> Int:
 def insert(words: Words, first: Int, slots: Slots, before: RowIds) -> int:
     """Add tuples, numbered from ``first``; return how many codes are new."""
     half, mask, new = np.uint64(32), np.int64(slots.size // SLOT - 1), 0
-    for begin in range(0, words.size, BLOCK):
-        block = words[begin : begin + BLOCK]
-        for i in range(block.size):
-            prefetch(slots, SLOT * (np.int64(block[i] >> half) & mask))
-        for i in range(block.size):
-            code = np.uint32(block[i] >> half)
-            at = slot_of(slots, code, mask)
-            tuples, number = slots[at + 1], first + begin + i
-            before[number] = np.int32(slots[at + 2]) if tuples else NONE
-            new += tuples == 0
-            slots[at], slots[at + 1], slots[at + 2] = code, tuples + 1, number
+    for i in range(words.size):
+        ask_for(words, i + AHEAD, slots, mask)
+        code = np.uint32(words[i] >> half)
+        at = slot_of(slots, code, mask)
+        tuples, number = slots[at + 1], first + i
+        before[number] = np.int32(slots[at + 2]) if tuples else NONE
+        new += tuples == 0
+        slots[at], slots[at + 1], slots[at + 2] = code, tuples + 1, number
     return new
 
 
@@ -71,15 +75,12 @@ def move(old: Slots, slots: Slots) -> None:
 def probe(words: Words, slots: Slots, latest: RowIds, counts: RowIds) -> int:
     """Find the latest tuple with the code of each word, and their number; return that of all."""
     half, mask, total = np.uint64(32), np.int64(slots.size // SLOT - 1), 0
-    for begin in range(0, words.size, BLOCK):
-        block = words[begin : begin + BLOCK]
-        for i in range(block.size):
-            prefetch(slots, SLOT * (np.int64(block[i] >> half) & mask))
-        for i in range(block.size):
-            at = slot_of(slots, np.uint32(block[i] >> half), mask)
-            count: Int = np.int32(slots[at + 1])
-            latest[begin + i], counts[begin + i] = np.int32(slots[at + 2]), count
-            total += count
+    for i in range(words.size):
+        ask_for(words, i + AHEAD, slots, mask)
+        at = slot_of(slots, np.uint32(words[i] >> half), mask)
+        count: Int = np.int32(slots[at + 1])
+        latest[i], counts[i] = np.int32(slots[at + 2]), count
+        total += count
     return total
 
 

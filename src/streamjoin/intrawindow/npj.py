@@ -1,9 +1,9 @@
 """NPJ, the no-partitioning join: one hash table for all threads (3.1).
 
 Left rows are built into it, right rows probe it, an even chunk a thread. While they build, threads
-would have to latch buckets; instead each has its own range of buckets and takes from all left words
-those that belong there. Reading words twice costs less than one locked instruction each, which
-would wait for its cache miss before the next could begin.
+would have to latch buckets; instead each has its own range of buckets, and first takes from all
+left words those that belong there. Reading all words and copying some costs less than a locked
+instruction for each, which would wait for its cache miss before the next could begin.
 """
 
 from itertools import pairwise
@@ -16,52 +16,50 @@ from streamjoin.intrawindow.pieces import Piece, even
 from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
 from streamjoin.intrawindow.words import PAD, Words
 from streamjoin.kernels import Int, RowIds, inlined, kernel
-from streamjoin.prefetching import BLOCK, prefetch
+from streamjoin.prefetching import AHEAD, prefetch
 from streamjoin.threads import share
-
-LINE = 16  # places between what two threads write to
 
 
 @inlined
-def place_of(word: Int, shift: Int, low: Int, own: Int, spare: Int) -> Int:
-    """Return the place of a word's bucket, one behind it; for those of others, the spare one."""
-    bucket = word >> shift
-    return np.int64(bucket) + 1 if bucket - low < own else spare
+def bucket_of(words: Words, place: Int, shift: Int) -> Int:
+    """Return the bucket of a word; behind the last one, that of the last."""
+    return np.int64(words[min(place, words.size - 1)] >> shift)
 
 
 @kernel
-def count_own(words: Words, shift: Int, first: Int, last: Int, ends: Ends, spare: Int) -> None:
-    """Count the words of own buckets, from ``first`` to ``last``, each one place behind.
+def take_own(words: Words, shift: Int, first: Int, last: Int, taken: Words) -> int:
+    """Copy the words of the buckets from ``first`` to ``last``; return how many there are.
 
-    Those of others are counted too, in a spare place: a branch would be a guess.
+    Others are written too, where the next one overwrites them: a branch would be a guess.
     """
     bits, low, own = np.uint64(shift), np.uint64(first), np.uint64(last - first)
-    for begin in range(0, words.size, BLOCK):
-        block = words[begin : begin + BLOCK]
-        for i in range(block.size):
-            prefetch(ends, place_of(block[i], bits, low, own, spare))
-        for i in range(block.size):
-            ends[place_of(block[i], bits, low, own, spare)] += 1
+    count: Int = 0
+    for i in range(words.size):
+        taken[count] = words[i]
+        count += np.int64((words[i] >> bits) - low < own)
+    return count
 
 
 @kernel
-def build_own(
-    words: Words, shift: Int, first: Int, last: Int, ends: Ends, table: Words, spare: Int, away: Int
-) -> None:
-    """Put the words of own buckets in, and those of others into a place that is ``away``."""
-    bits, low, own = np.uint64(shift), np.uint64(first), np.uint64(last - first)
-    ends[spare] = away
-    for begin in range(0, words.size, BLOCK):
-        block = words[begin : begin + BLOCK]
-        for i in range(block.size):
-            prefetch(ends, place_of(block[i], bits, low, own, spare))
-        for i in range(block.size):
-            prefetch(table, ends[place_of(block[i], bits, low, own, spare)])
-        for i in range(block.size):
-            place = place_of(block[i], bits, low, own, spare)
-            slot = ends[place]
-            ends[place] = slot + np.int32(place != spare)
-            table[slot] = block[i]
+def count_words(words: Words, shift: Int, ends: Ends) -> None:
+    """Count the words of each bucket, one place behind."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        prefetch(ends, bucket_of(words, i + AHEAD, bits) + 1)
+        ends[bucket_of(words, i, bits) + 1] += 1
+
+
+@kernel
+def build(words: Words, shift: Int, ends: Ends, table: Words) -> None:
+    """Put words into their buckets, whose places are one behind until they are full."""
+    bits = np.uint64(shift)
+    for i in range(words.size):
+        prefetch(ends, bucket_of(words, i + 2 * AHEAD, bits) + 1)
+        prefetch(table, ends[bucket_of(words, i + AHEAD, bits) + 1])
+        place = bucket_of(words, i, bits) + 1
+        slot = ends[place]
+        ends[place] = slot + 1
+        table[slot] = words[i]
 
 
 @kernel
@@ -81,19 +79,13 @@ def probe(
 ) -> int:
     """Find the run of each word in the table; return the number of matches."""
     bits, total = np.uint64(shift), 0
-    firsts, lasts = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
-    for begin in range(0, words.size, BLOCK):
-        block = words[begin : begin + BLOCK]
-        for i in range(block.size):
-            prefetch(ends, np.int64(block[i] >> bits))
-        for i in range(block.size):
-            bucket = np.int64(block[i] >> bits)
-            firsts[i], lasts[i] = ends[bucket], ends[bucket + 1]
-            prefetch(table, firsts[i])
-        for i in range(block.size):
-            start, count = find_run(table, firsts[i], lasts[i], block[i])
-            starts[begin + i], counts[begin + i] = start, count
-            total += count
+    for i in range(words.size):
+        prefetch(ends, bucket_of(words, i + 2 * AHEAD, bits))
+        prefetch(table, ends[bucket_of(words, i + AHEAD, bits)])
+        bucket = bucket_of(words, i, bits)
+        start, count = find_run(table, ends[bucket], ends[bucket + 1], words[i])
+        starts[i], counts[i] = start, count
+        total += count
     return total
 
 
@@ -128,22 +120,23 @@ class NPJ:
     def _build(self, words: Words, shift: int, buckets: int) -> tuple[Ends, Words]:
         """Make the table, each thread its range of buckets."""
         threads = self.threads
-        ends = np.empty(buckets + 1 + LINE * threads, np.int32)  # zeros would have small pages
+        ends = np.empty(buckets + 1, np.int32)  # zeros would have small pages
         ends.fill(0)
-        table = np.empty(words.size + PAD + LINE * threads, np.uint64)
-        cuts = [buckets * number // threads for number in range(threads + 1)]
-        own = list(pairwise(cuts))
-        spare = [buckets + 1 + LINE * number for number in range(threads)]
-        away = [words.size + PAD + LINE * number for number in range(threads)]
-        numbers = range(threads)
-        share(lambda n: count_own(words, shift, *own[n], ends, spare[n]), numbers, threads)
+        table = np.empty(words.size + PAD, np.uint64)
+        ranges = list(pairwise(buckets * number // threads for number in range(threads + 1)))
+
+        def count_own(own: tuple[int, int]) -> Words:
+            taken = words
+            if threads > 1:
+                taken = np.empty(words.size + 1, np.uint64)
+                taken = taken[: take_own(words, shift, *own, taken)]
+            count_words(taken, shift, ends)
+            return taken
+
+        shares = share(count_own, ranges, threads)
         start = 0
-        for first, last in own:
+        for first, last in ranges:
             start = add_up(ends, first, last, start)
-        share(
-            lambda n: build_own(words, shift, *own[n], ends, table, spare[n], away[n]),
-            numbers,
-            threads,
-        )
-        share(lambda each: sort_buckets(table, ends[each[0] : each[1] + 1]), own, threads)
+        share(lambda taken: build(taken, shift, ends, table), shares, threads)
+        share(lambda own: sort_buckets(table, ends[own[0] : own[1] + 1]), ranges, threads)
         return ends, table
