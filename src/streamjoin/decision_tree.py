@@ -24,6 +24,9 @@ that waits, and then works for w window lengths, has half of the matches soon af
 come at most 0.78 + w late. So, to have matches soon, SHJ is the better one up to b = 1.8 + w for
 latency, and 1.4 + w for progressiveness; for throughput there is no medium rate.
 
+A source that waits for the join is never faster than it, so its rate tells nothing: then the join
+is busy all the time, whatever b says. What it was busy for is the least that b is taken to be.
+
 docs/intrawindow.md has the measurements, and where this departs from the study's tree.
 """
 
@@ -53,6 +56,7 @@ class Traits:
     heaviest: Pair  # the share of rows with the most frequent key
     matches: float
     threads: int
+    worked: float = 0.0  # the share of the time for which the join was busy, with what joined it
 
     @classmethod
     def of(
@@ -61,6 +65,7 @@ class Traits:
         threads: int,
         seconds: float = 0.0,
         rows: Pair | None = None,
+        worked: float = 0.0,
     ) -> "Traits":
         """Read sketches of a window that came in some seconds, or of a sample of its ``rows``."""
         left, right = sketches
@@ -73,6 +78,7 @@ class Traits:
             (left.heaviest, right.heaviest),
             left.matches(right) / some_left / some_right,
             threads,
+            worked,
         )
 
     @property
@@ -129,9 +135,12 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
     bound = MEDIUM[optimize]
     if optimize != "throughput":
         bound += traits.busy(costs.sorting if emit == "eager" else costs.lazy, costs)
-    level = "low" if busy < min(KEEPS_UP, bound) else "medium" if busy < bound else "high"
+    shown = max(busy, traits.worked)
+    level = "low" if shown < min(KEEPS_UP, bound) else "medium" if shown < bound else "high"
     left, right = traits.rates
     told = f"{left:,.0f} and {right:,.0f} rows/s would keep SHJ busy for {busy:.0%} of the time"
+    if shown > busy:
+        told += f", and the join was busy for {traits.worked:.0%} of it"
     branch = (f"arrival rate: {level}, {told} (up to {bound:.0%} is good for {optimize})",)
     if level != "high":
         return choose_shj(traits, busy, costs, branch)

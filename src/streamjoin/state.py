@@ -145,9 +145,10 @@ class JoinState:
             if engine.collector.is_due:
                 delivered += self._flush(engine, engine.close)
         if step.watermark is not None:
-            delivered += engine.advance(to_key(step.watermark, time_type(engine.plan)))
+            watermark = to_key(step.watermark, time_type(engine.plan))
+            delivered = self._closing(delivered, lambda: engine.advance(watermark))
         if step.is_last:
-            delivered += self._flush(engine, engine.finish)
+            delivered = self._closing(delivered, lambda: self._flush(engine, engine.finish))
         return self._closing(delivered, lambda: self.follow(engine))
 
     def _flush(self, engine: Engine, close: Callable[[], list[Delivery]]) -> list[Delivery]:

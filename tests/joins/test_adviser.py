@@ -62,6 +62,58 @@ def test_it_changes_its_mind_between_windows(emit, optimize, expected):
     assert [algorithm for _, algorithm in found] == expected
 
 
+@pytest.mark.parametrize(
+    ("emit", "optimize", "expected"),
+    [
+        ("eager", "throughput", "pmj_jb"),
+        ("auto", "throughput", "npj"),
+        ("auto", "latency", "shj_jm"),  # it lags behind, but not by more than a window
+    ],
+)
+def test_a_source_that_waits_for_the_join_is_not_slow(monkeypatch, emit, optimize, expected):
+    """A thousand rows in 10 s would be nothing, but the join has worked for all of them."""
+    clock, join = [0.0], make(emit, optimize)
+    join.push(rows(0, []), rows(0, []))
+    executor = join._state.engine.join
+    executor.adviser.clock = lambda: clock[0]
+    keep = executor._keep
+
+    def work(batches):
+        clock[0] += 5.0
+        keep(batches)
+
+    monkeypatch.setattr(executor, "_keep", work)
+    for first in range(0, 300, 100):  # the time of the first push is not that of its window
+        keys = np.arange(first, first + 100)
+        join.push(rows(0, keys), rows(0, keys))
+    join.advance(1_000)
+    join.push(rows(1, [1]), rows(1, [1]))
+    assert join.stats.decision.algorithm == expected
+    assert "and the join was busy for 100% of it" in join.stats.decision.branch[0]
+
+
+def test_windows_of_a_far_future_do_not_keep_it_from_looking(monkeypatch):
+    monkeypatch.setattr(adviser, "MOST", 4)
+    join = make("eager")
+    far = pa.concat_tables([rows(number, [1]) for number in range(100, 104)])
+    join.push(far, far.slice(0))
+    assert list(watched(join)) == [100, 101, 102, 103]
+    join.push(rows(0, [1]), rows(0, [1]))
+    join.push(rows(104, [1]))
+    assert sorted(watched(join)) == [0, 100, 101, 102]
+    join.advance(1_000)
+    join.push(rows(1, [1]), rows(1, [1]))
+    assert "nothing is known" not in str(join.stats.decision)
+
+
+def test_it_knows_how_many_threads_there_are():
+    join = make("close", threads=2)
+    join.push(rows(0, np.arange(2_000)), rows(0, np.zeros(2_000, int)))
+    join.threads = 8
+    join.advance(1_000)
+    assert "the shares of 8.0 threads" in str(join.stats.decision)
+
+
 def test_windows_that_wait_are_looked_at_when_they_close():
     join = make("close")
     join.push(rows(0, np.arange(2_000)), rows(0, np.arange(2_000)))

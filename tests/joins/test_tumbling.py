@@ -115,3 +115,16 @@ def test_many_small_pushes_wait_in_few_batches():
     )
     matches = 4 * 67**2 + 66**2, 34**2 + 4 * 33**2  # of 334 and 166 rows, by five keys
     assert (join.advance(1_000).num_rows, join.finish().num_rows) == matches
+
+
+@pytest.mark.parametrize("emit", ["close", "eager"])
+def test_statistics_count_what_closes(emit):
+    join = sj.StreamJoin("l.k = r.k", sj.TumblingWindow(10), "t", threads=1, emit=emit)
+    left = pa.table({"k": [1, 1, 1], "t": [0, 10, 20]})
+    join.push(left, left.slice(1))
+    assert join.stats.commands == {"close": 0}
+    join.advance(20)
+    assert (join.stats.commands, join.stats.subwindows) == ({"close": 2}, 1)
+    join.finish()
+    assert (join.stats.commands, join.stats.subwindows) == ({"close": 3}, 0)
+    assert join.stats.seconds["probe"] > 0

@@ -146,8 +146,9 @@ def test_a_push_that_fails_changes_nothing(algorithm, emit, threads):
         assert join.push(right=bad).num_rows == 0
         with pytest.raises(sj.EvaluationError) as caught:
             join.finish()
-        assert "the windows that were closing are dropped" in caught.value.__notes__[-1]
+        assert "the window that failed is dropped" in caught.value.__notes__[-1]
         assert join.stats.live_left == 0
+        assert pairs(caught.value.results) == Counter([(0, 100), (0, 200)])
         return
     # The row of window 1 that came with it is fine; those of windows 1 and 3 go too.
     if algorithm.startswith("pmj"):
@@ -183,7 +184,7 @@ def test_windows_that_fail_when_they_close_are_dropped_and_the_join_goes_on(wind
     join.push(rows((1, 1), (1, 101)), rows((1, 2, -1), (1, 102), first=100))
     with pytest.raises(sj.EvaluationError) as caught:
         join.advance(50)
-    assert "the windows that were closing are dropped, with all" in caught.value.__notes__[-1]
+    assert "the window that failed is dropped, with all" in caught.value.__notes__[-1]
     assert (join.stats.live_left, join.stats.live_right, join.stats.subwindows) == (1, 1, 1)
     join = sj.StreamJoin.restore(join.snapshot())
     assert join.push(left=rows((1, 49))).num_rows == 0
@@ -191,6 +192,26 @@ def test_windows_that_fail_when_they_close_are_dropped_and_the_join_goes_on(wind
     assert pairs(join.advance(200)) == Counter([(1, 101)])
     join.push(rows((1, 201)), rows((1, 202)))
     assert join.finish().num_rows == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("window", "algorithm"), [(TUMBLING, "auto"), (TUMBLING, "pmj_jb"), (SESSION, "auto")]
+)
+def test_windows_that_fail_take_no_others_with_them(window, algorithm, threads):
+    """Of nine windows that close together the third and the eighth cannot be computed."""
+    join = sj.StreamJoin(DIVIDES, window, "t", algorithm=algorithm, threads=threads)
+    failing = [0 if number not in (2, 7) else -1 for number in range(9)]
+    left = rows(*((1, 100 * number + 1) for number in range(9)))
+    right = rows(*((1, 100 * number + 2, x) for number, x in enumerate(failing)), first=100)
+    join.push(left, right)
+    with pytest.raises(sj.EvaluationError) as caught:
+        join.finish()
+    assert "2 windows are dropped" in caught.value.__notes__[-1]
+    assert pairs(caught.value.results) == Counter(
+        (number, 100 + number) for number in range(9) if number not in (2, 7)
+    )
+    assert (join.stats.live_left, join.stats.live_right) == (0, 0)
 
 
 def test_an_error_has_the_matches_that_were_found_before_it():

@@ -11,7 +11,7 @@ code of a tuple tells its group, and its turn its core, so nothing has to be not
 from collections.abc import Callable
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.intrawindow.join_matrix import JoinMatrix
+from streamjoin.intrawindow.join_matrix import JoinMatrix, threads_for
 from streamjoin.intrawindow.partitioning import split_evenly
 from streamjoin.intrawindow.phases import Phases, total_seconds
 from streamjoin.intrawindow.pieces import Piece
@@ -46,7 +46,7 @@ class JoinBiclique:
         found = share(
             lambda number: self.groups[number].push(lefts[number], rights[number]),
             range(count),
-            count,
+            threads_for(left.size + right.size, count),
         )
         return [piece for pieces in found for piece in pieces]
 

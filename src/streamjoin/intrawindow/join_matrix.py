@@ -15,6 +15,18 @@ from streamjoin.intrawindow.words import Words
 from streamjoin.threads import share
 
 
+ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
+
+
+def threads_for(tuples: int, cores: int) -> int:
+    """Return how many threads do the work of some cores for so many tuples.
+
+    >>> threads_for(100, 4), threads_for(100_000, 4)
+    (1, 4)
+    """
+    return cores if tuples > ALONE else 1
+
+
 class JoinMatrix:
     """Cores that each have all left tuples, and a share of the right ones."""
 
@@ -35,7 +47,7 @@ class JoinMatrix:
             first = (number - self.rows) % count
             return self.cores[number].push(left, right[first::count].copy())
 
-        found = share(step, range(count), count)
+        found = share(step, range(count), threads_for(left.size + right.size, count))
         self.rows += right.size
         return [piece for pieces in found for piece in pieces]
 

@@ -3,7 +3,7 @@
 Rows that are all there are looked at when they are joined: how many they are is known, and a sample
 of their keys is sketched. A window that opens is taken to be like the last one that closed: while
 windows are open, the keys of their rows are sketched as they come, and a clock tells how fast
-that is. So each window is joined as the one before it suggests::
+that is, and for how long the join has rested meanwhile. So each window is joined as the one before it suggests::
 
     window    1                    2                    3
     rows      slow                 fast                 fast
@@ -32,9 +32,10 @@ SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
 
 @dataclass
 class Watched:
-    """An open window: since when rows come, and what has come so far."""
+    """An open window: since when rows come, what was rested before, and what has come so far."""
 
     since: float
+    rested: float
     sketches: dict[Side, Sketch] = field(default_factory=lambda: {side: Sketch() for side in SIDES})
 
 
@@ -54,6 +55,18 @@ class Adviser:
         self.decision: Decision | None = None  # the last one
         self.traits: Traits | None = None  # of the window that was the last to close
         self.watched: dict[int, Watched] = {}  # open windows, by number
+        self.rested = 0.0  # seconds in which the join had nothing to do
+        self.resting_since: float | None = None
+
+    def begin_work(self) -> None:
+        """Note that the join has something to do."""
+        if self.resting_since is not None:
+            self.rested += self.clock() - self.resting_since
+            self.resting_since = None
+
+    def end_work(self) -> None:
+        """Note that it waits for more."""
+        self.resting_since = self.clock()
 
     def choose_closed(self, sides: Mapping[Side, Prepared]) -> str:
         """Return the algorithm for rows that are all there."""
@@ -84,8 +97,11 @@ class Adviser:
         now = self.clock()
         for number, sides in by_window(batches):
             if number not in self.watched and len(self.watched) >= MOST:
-                continue
-            window = self.watched.setdefault(number, Watched(now))
+                last = max(self.watched)
+                if number > last:
+                    continue
+                del self.watched[last]  # the windows that close first are watched
+            window = self.watched.setdefault(number, Watched(now, self.rested))
             for side, batch in sides.items():
                 keys, _ = word_keys(within_one, planned(batch, within_one).keys)
                 window.sketches[side].add(keys)
@@ -96,7 +112,9 @@ class Adviser:
             if number < bound:
                 window = self.watched.pop(number)
                 sketches = window.sketches["left"], window.sketches["right"]
-                self.traits = Traits.of(sketches, self.threads, self.clock() - window.since)
+                seconds = self.clock() - window.since
+                worked = 1 - (self.rested - window.rested) / seconds if seconds > 0 else 0.0
+                self.traits = Traits.of(sketches, self.threads, seconds, worked=worked)
 
 
 def sketch_some(batch: Prepared) -> Sketch:

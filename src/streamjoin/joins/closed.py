@@ -6,15 +6,19 @@ those of several windows that close together, with it::
 
     window 7      l.id = r.id                       rows of 7
     8 and 9       l.id = r.id and window = window   rows of 8 and 9, at once
+
+Should the condition fail on a row, by a division by zero for instance, the windows are joined in
+halves, and these in halves, until what fails is one window: the others lose nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.protocol import Lazy
 from streamjoin.intrawindow.words import encode
@@ -88,6 +92,14 @@ def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
     ]
 
 
+def raise_failed(errors: list[StreamJoinError]) -> None:
+    """Raise the first of the errors of windows that have failed, if there are any."""
+    if errors:
+        failed = "the window that failed is" if len(errors) == 1 else f"{len(errors)} windows are"
+        errors[0].add_note(f"{failed} dropped, with all rows; the others are joined")
+        raise errors[0]
+
+
 class ClosedRows:
     """Joins closed rows of one plan; ``choose`` gives a lazy algorithm for them, or None.
 
@@ -126,6 +138,33 @@ class ClosedRows:
             return
         manager = self.make_manager(sides["left"].plan, self.threads)
         yield from join_prepared(manager, sides, deliver)
+
+    def join_windows(
+        self, sides: Sides, deliver: Deliver, column: int, errors: list[StreamJoinError]
+    ) -> Iterator[Any]:
+        """Find the matches of windows that close together; ``column`` is the equality they are.
+
+        A window that fails takes no other with it, and adds to ``errors``.
+        """
+        try:
+            yield from self.whole(self.join(sides, deliver))
+        except StreamJoinError as error:
+            numbers = {side: batch.keys.equalities[column] for side, batch in sides.items()}
+            each = np.unique(np.concatenate(list(numbers.values())))
+            if each.size == 1:
+                errors.append(error)
+                return
+            middle = each[each.size // 2]
+            for is_upper in (False, True):
+                half = {
+                    side: batch.take(np.flatnonzero((numbers[side] >= middle) == is_upper))
+                    for side, batch in sides.items()
+                }
+                yield from self.join_windows(half, deliver, column, errors)
+
+    def whole(self, deliveries: Iterator[Any]) -> Iterable[Any]:
+        """Return deliveries of which none is given if one fails: held back, where one can."""
+        return list(deliveries) if self.plan.has_residuals else deliveries
 
     def _simplified(self, sides: Sides) -> Sides:
         """Leave the window's number out if there is only one."""

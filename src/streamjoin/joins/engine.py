@@ -272,9 +272,6 @@ class Engine:
                     if deliver is None:
                         self.counters.matches += delivery.matches
                     yield delivery
-        except StreamJoinError as error:
-            error.add_note("the windows that were closing are dropped, with all their rows")
-            raise
         finally:
             join.advance(clock)
 

@@ -14,6 +14,7 @@ from streamjoin.joins.prepared import Prepared, concatenate
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
 
+WINDOW = -1  # the window is the last of a row's equalities
 SMALL = 1 << 12  # rows of a batch that others are put together with
 
 
@@ -28,7 +29,7 @@ class Waiting:
 
 def window_numbers(batch: Prepared) -> Keys:
     """Return the numbers of the windows that rows are in."""
-    return batch.keys.equalities[-1]
+    return batch.keys.equalities[WINDOW]
 
 
 def by_window(batches: Mapping[Side, Prepared]) -> Iterator[tuple[int, dict[Side, Prepared]]]:
@@ -89,8 +90,9 @@ class Pending:
         due = [self._before(each, bound) for each in self.waiting if each.first < bound]
         return concatenate(due) if due else None
 
-    def drop(self, bound: int) -> None:
-        """Forget the rows of windows before ``bound``."""
+    def drop(self, bound: int) -> set[int]:
+        """Forget the rows of windows before ``bound``; return the numbers of these."""
+        due = self.due(bound)
         kept: list[Waiting] = []
         for each in self.waiting:
             if each.first >= bound:
@@ -100,6 +102,7 @@ class Pending:
                 rest = each.batch.take(np.flatnonzero(numbers >= bound))
                 kept.append(Waiting(rest, int(numbers[numbers >= bound].min()), each.last))
         self.waiting = kept
+        return set() if due is None else set(np.unique(window_numbers(due)).tolist())
 
     def _before(self, each: Waiting, bound: int) -> Prepared:
         if each.last < bound:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import ClosedRows
+from streamjoin.joins.closed import ClosedRows, raise_failed
 from streamjoin.joins.eager_window import EagerWindow
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
-from streamjoin.joins.pending import Pending, by_window, window_numbers
+from streamjoin.joins.pending import WINDOW, Pending, by_window, window_numbers
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import MAX_KEY, MIN_KEY
@@ -44,6 +45,7 @@ class TumblingJoin:
         self.adviser = adviser
         self.pending: dict[Side, Pending] = {side: Pending() for side in SIDES}
         self.eager: dict[int, EagerWindow] = {}  # by number
+        self.touched: list[EagerWindow] = []  # those with a push that is not settled
         self.lazy: set[int] = set()  # the numbers of other open windows, where there is a choice
         self.seconds = {"probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
@@ -53,7 +55,7 @@ class TumblingJoin:
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on; open eager windows keep theirs."""
-        self.closed.threads = threads
+        self.closed.threads = self.adviser.threads = threads
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
@@ -62,9 +64,10 @@ class TumblingJoin:
         if self.open_window is None:
             return
         begin = perf_counter()
+        self.adviser.begin_work()
         deliver = deliver or self.deliver
         known = {*self.eager, *self.lazy}
-        touched: list[EagerWindow] = []
+        self.touched = touched = list[EagerWindow]()
         finished = False
         try:
             for number, sides in by_window(batches):
@@ -84,6 +87,7 @@ class TumblingJoin:
                     window.undo()
                 self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
                 self.lazy &= known
+                self.adviser.end_work()
         self.seconds["probe"] += perf_counter() - begin
 
     def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
@@ -102,12 +106,14 @@ class TumblingJoin:
         self._keep(batches)
         if self.adviser.decides and self.open_window is not None:
             self.adviser.watch(batches, self.closed.within_one)
+        self.adviser.end_work()
 
     def _keep(self, batches: Batches) -> None:
         begin = perf_counter()
         self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
-        for window in self.eager.values():
+        for window in self.touched:
             window.settle()
+        self.touched = []
         for batch in self.inserted:
             if self.eager:
                 waits = np.isin(window_numbers(batch), list(self.eager), invert=True)
@@ -136,6 +142,7 @@ class TumblingJoin:
             for number, sides in by_window(batches):
                 if number in self.eager:  # more of it
                     self.eager[number].push(sides)
+                    self.touched.append(self.eager[number])
                 elif str(number) in saved:
                     plan = self.closed.within_one
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
@@ -159,13 +166,26 @@ class TumblingJoin:
         bound = self._bound(clock)
         if bound is None:
             return
-        deliver = deliver or self.deliver
-        for number in sorted(self.eager):
-            if number < bound:
-                for found in self.eager[number].close():
-                    yield from deliver(found)
+        begin = perf_counter()
+        self.adviser.begin_work()
+        for item in self._closing(bound, deliver or self.deliver):
+            self.seconds["probe"] += perf_counter() - begin
+            yield item
+            begin = perf_counter()
+        self.seconds["probe"] += perf_counter() - begin
+
+    def _closing(self, bound: int, deliver: Deliver) -> Iterator[Any]:
+        """Look for the matches of the windows before ``bound``; one that fails fails alone."""
+        errors: list[StreamJoinError] = []
+        for number in sorted(number for number in self.eager if number < bound):
+            try:
+                found = self.eager[number].close()
+                yield from self.closed.whole(item for each in found for item in deliver(each))
+            except StreamJoinError as error:
+                errors.append(error)
         due = {side: rows for side in SIDES if (rows := self.pending[side].due(bound)) is not None}
-        yield from self.closed.join(due, deliver)
+        yield from self.closed.join_windows(due, deliver, WINDOW, errors)
+        raise_failed(errors)
 
     def advance(self, clock: Clock) -> None:
         """Forget the windows that the watermark has passed."""
@@ -173,14 +193,15 @@ class TumblingJoin:
         if bound is None:
             return
         begin = perf_counter()
-        for pending in self.pending.values():
-            pending.drop(bound)
-        gone = [number for number in self.eager if number < bound]
+        gone = {number for number in self.eager if number < bound}
         for number in gone:
             del self.eager[number]
+        for pending in self.pending.values():
+            gone.update(pending.drop(bound))
+        self.commands["close"] += len(gone)
         self.lazy = {number for number in self.lazy if number >= bound}
         self.adviser.close(bound)
-        self.commands["close"] += len(gone)
+        self.adviser.end_work()
         self.seconds["expire"] += perf_counter() - begin
 
     @property
