@@ -81,6 +81,7 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
     for time in range(150):
         join.push(rows(time, k=time % 5), rows(time, k=time % 5))
         join.advance(time - 20 if time < 75 else 0)
-    assert all(len(parts) <= 8 for parts in join._state.engine.join.parts.values())
+    held = join._state.engine.join.held
+    assert all(len(side.held.rows.pieces) <= 8 for side in held.values())
     join.finish()
     assert join.stats.matches == 5 * 30 * 30
