@@ -35,7 +35,7 @@ def with_bridges(plan: JoinPlan) -> JoinPlan:
 def in_sessions(
     batch: Prepared, plan: JoinPlan, numbers: Keys, before: Keys | None = None
 ) -> Prepared:
-    """Return rows under a plan that knows their sessions; ``before`` are those of `with_bridges`."""
+    """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
     equalities = batch.keys.equalities if len(plan.equalities) > 1 else ()
     ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
     return Prepared(

@@ -1,4 +1,4 @@
-"""The rows of open sessions, of one side: each session's are a ring, so that two become one in O(1).
+"""The rows of open sessions, of one side: each session has a ring of rows.
 
 Rows are numbered in the order they came. A row knows the next one of its session, the last knows
 the first, and a session knows any of them::
@@ -21,13 +21,14 @@ Cost: O(1) for a row that comes, in the columns amortised; O(rows) to follow, ta
 
 import numpy as np
 
-from streamjoin.joins.columns import Column, Rows
+from streamjoin.joins.columns import Column
 from streamjoin.joins.eager_window import WindowSide
-from streamjoin.joins.plan import JoinPlan, KeyColumns
+from streamjoin.joins.plan import JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import Keys, Positions, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.keys.sorting import sort_with_rows
+from streamjoin.prefetching import BLOCK, prefetch
 
 NONE, GONE = -1, -2
 FEW = 1 << 10  # rows that may be gone in any case
@@ -61,14 +62,20 @@ def follow_rings(entries: Keys, nexts: Keys, sessions: Keys) -> tuple[Keys, Posi
     """Return the rows of sessions, and which of the sessions each is in."""
     rows = np.empty(2 * sessions.size, np.int64)
     found, count = np.empty_like(rows), 0
-    for i in range(sessions.size):
-        row = entry = entries[sessions[i]]
-        while row != NONE:
-            if count == rows.size:
-                rows, found = np.append(rows, rows), np.append(found, found)
-            rows[count], found[count] = row, i
-            count += 1
-            row = NONE if nexts[row] == entry else nexts[row]
+    for begin in range(0, sessions.size, BLOCK):
+        end = min(begin + BLOCK, sessions.size)
+        for i in range(begin, end):
+            entry = entries[sessions[i]]
+            if entry != NONE:
+                prefetch(nexts, entry)
+        for i in range(begin, end):
+            row = entry = entries[sessions[i]]
+            while row != NONE:
+                if count == rows.size:
+                    rows, found = np.append(rows, rows), np.append(found, found)
+                rows[count], found[count] = row, i
+                count += 1
+                row = NONE if nexts[row] == entry else nexts[row]
     return rows[:count], found[:count]
 
 
@@ -116,7 +123,10 @@ class SessionRows:
     def take(self, rows: Keys) -> Prepared:
         """Gather rows, which ascend; there must be some."""
         return Prepared(
-            self.plan, self.side, self.held.rows.take(rows), self.held.keys().take(rows)
+            self.plan,
+            self.side,
+            self.held.rows.take(rows.astype(np.int32)),
+            self.held.keys().take(rows),
         )
 
     def forget(self, sessions: Keys, rows: Keys) -> None:
@@ -142,13 +152,10 @@ class SessionRows:
         rows = self.rows
         renumbered = np.full(self.nexts.size + 1, NONE)  # the last place is that of NONE
         renumbered[rows] = np.arange(rows.size)
-        kept = Rows()
+        held = WindowSide.of(self.plan)
         if rows.size:
-            kept.copies = False
-            kept.append(self.held.rows.take(rows))
-            kept.copies = True
-        keys: KeyColumns = self.held.keys().take(rows)
-        self.held = WindowSide(kept, [*map(filled, keys.equalities)], [*map(filled, keys.ranges)])
+            held.append(self.take(rows))
+        self.held = held
         if self.able is not None:
             self.able = filled(self.able.values[rows])
         self.nexts = filled(renumbered[self.nexts.values[rows]])

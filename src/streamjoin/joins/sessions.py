@@ -144,9 +144,7 @@ class SessionJoin:
             for left, right in zip(*old, strict=False):
                 yield {"left": left, "right": right}
 
-    def _old(
-        self, change: Change, side: Side, chosen: Flags, plan: JoinPlan
-    ) -> Iterator[Prepared]:
+    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Iterator[Prepared]:
         """Yield the rows that are held of sessions that are chosen among those of a change."""
         met = np.flatnonzero(chosen[change.into])
         sessions, held = change.met[met], self.held[side]
@@ -188,7 +186,9 @@ class SessionJoin:
         begin = perf_counter()
         numbers = cut(session_starts(*self._groups_and_times(kept), self.gap).of_rows, kept)
         self.seconds["sessions"] += perf_counter() - begin
-        sides = {side: matching_in(batch, self.inner, numbers[side]) for side, batch in kept.items()}
+        sides = {
+            side: matching_in(batch, self.inner, numbers[side]) for side, batch in kept.items()
+        }
         yield from self.closed.join(sides, deliver or self.deliver)
 
     def _ended(self, clock: Clock) -> Ended | None:
@@ -263,6 +263,24 @@ class SessionJoin:
 
     def report(self) -> None:
         """Nothing is ever lost here."""
+
+    def check(self) -> None:
+        """Raise unless rows are in the sessions that they would be cut into if all came now."""
+        self.open.check()
+        ids: list[Keys] = []
+        sessions = self.open.ended(MAX_KEY + 1)
+        for held in self.held.values():
+            held.check()
+            rows, found = held.of(sessions)
+            assert rows.size == held.count
+            ids.append(sessions[found])
+        kept = {side: batch for side, batches in self.rows.items() for batch in batches}
+        anew = session_starts(*self._groups_and_times(kept), self.gap)
+        pairs = set(zip(np.concatenate(ids).tolist(), anew.of_rows.tolist(), strict=True))
+        assert len(pairs) == sessions.size == anew.firsts.size
+        for session, number in pairs:
+            times = anew.firsts[number], anew.lasts[number]
+            assert (self.open.table.firsts[session], self.open.table.lasts[session]) == times
 
 
 def cut(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:

@@ -19,43 +19,58 @@ Cost: O(1) each, amortised; 16 bytes a slot. After growing, a third of them or l
 
 import numpy as np
 
-from streamjoin.kernels import Int, Keys, kernel
+from streamjoin.kernels import Int, Keys, inlined, kernel
 from streamjoin.keys.hashing import mix
+from streamjoin.prefetching import BLOCK, prefetch
 
 NONE = -1
+SLOT = 2  # numbers a slot: the group, and its number or NONE
 FEWEST = 1 << 6  # slots, if there are any
 
 
-@kernel
-def slot_of(groups: Keys, numbers: Keys, group: Int) -> Int:
-    """Return the slot of a group, or the empty one where it belongs."""
-    mask = groups.size - 1
-    slot = mix(group) & mask
-    while numbers[slot] != NONE and groups[slot] != group:
-        slot = (slot + 1) & mask
-    return slot
+@inlined
+def home_of(slots: Keys, group: Int) -> Int:
+    """Return where the slot of a group is if no other has taken it."""
+    return SLOT * (mix(group) & (slots.size // SLOT - 1))
+
+
+@inlined
+def slot_of(slots: Keys, group: Int) -> Int:
+    """Return where the slot of a group is, or the empty one where it belongs."""
+    at = home_of(slots, group)
+    while slots[at + 1] != NONE and slots[at] != group:
+        at = (at + SLOT) & (slots.size - 1)
+    return at
 
 
 @kernel
-def look_up(groups: Keys, numbers: Keys, wanted: Keys) -> Keys:
+def look_up(slots: Keys, groups: Keys) -> Keys:
     """Return the number of each group, or NONE; equal neighbours are looked up once."""
-    found = np.empty_like(wanted)
-    for i in range(wanted.size):
-        if i > 0 and wanted[i] == wanted[i - 1]:
-            found[i] = found[i - 1]
-        else:
-            found[i] = numbers[slot_of(groups, numbers, wanted[i])]
+    found = np.empty_like(groups)
+    for begin in range(0, groups.size, BLOCK):
+        end = min(begin + BLOCK, groups.size)
+        for i in range(begin, end):
+            prefetch(slots, home_of(slots, groups[i]))
+        for i in range(begin, end):
+            if i > 0 and groups[i] == groups[i - 1]:
+                found[i] = found[i - 1]
+            else:
+                found[i] = slots[slot_of(slots, groups[i]) + 1]
     return found
 
 
 @kernel
-def put(groups: Keys, numbers: Keys, new_groups: Keys, new_numbers: Keys) -> Int:
+def put(slots: Keys, groups: Keys, numbers: Keys) -> int:
     """Set the numbers of groups; return how many groups are new. There must be room."""
     new = 0
-    for i in range(new_groups.size):
-        slot = slot_of(groups, numbers, new_groups[i])
-        new += numbers[slot] == NONE
-        groups[slot], numbers[slot] = new_groups[i], new_numbers[i]
+    for begin in range(0, groups.size, BLOCK):
+        end = min(begin + BLOCK, groups.size)
+        for i in range(begin, end):
+            prefetch(slots, home_of(slots, groups[i]))
+        for i in range(begin, end):
+            at = slot_of(slots, groups[i])
+            new += slots[at + 1] == NONE
+            slots[at], slots[at + 1] = groups[i], numbers[i]
     return new
 
 
@@ -63,50 +78,56 @@ class GroupTable:
     """See the module docstring."""
 
     def __init__(self, room: int = 0) -> None:
-        slots = FEWEST if room else 0
-        while slots < 3 * room:
-            slots *= 2
-        self.groups, self.numbers = np.zeros(slots, np.int64), np.full(slots, NONE)
+        count = FEWEST if room else 0
+        while count < 3 * room:
+            count *= 2
+        self.slots = np.full(SLOT * count, NONE)
         self.used = 0
+
+    @property
+    def groups(self) -> Keys:
+        """The groups of all slots that are not empty."""
+        return self.slots[::SLOT][self.slots[1::SLOT] != NONE]
+
+    @property
+    def numbers(self) -> Keys:
+        """The numbers of `groups`."""
+        numbers = self.slots[1::SLOT]
+        return numbers[numbers != NONE]
 
     def find(self, groups: Keys) -> Keys:
         """Return the number of each group, or NONE."""
-        if not self.used:
-            return np.full(groups.size, NONE)
-        return look_up(self.groups, self.numbers, groups)
+        return look_up(self.slots, groups) if self.used else np.full(groups.size, NONE)
 
     def has_room(self, count: int) -> bool:
         """Whether so many groups may be new."""
-        return 2 * (self.used + count) <= self.groups.size
+        return 2 * (self.used + count) <= self.slots.size // SLOT
 
     def put(self, groups: Keys, numbers: Keys) -> None:
         """Set the numbers, from 0 on, of groups; see `has_room`."""
         assert self.has_room(groups.size)
-        self.used += int(put(self.groups, self.numbers, groups, numbers))
+        self.used += put(self.slots, groups, numbers)
 
     def renew(self, renumbered: Keys, room: int = 0) -> None:
         """Make the table anew: number n becomes ``renumbered[n]``, and goes if that is NONE.
 
         There is room for so many more groups; O(slots).
         """
-        slots = np.flatnonzero(self.numbers != NONE)
-        numbers = renumbered[self.numbers[slots]]
+        groups, numbers = self.groups, renumbered[self.numbers]
         kept = numbers != NONE
         other = GroupTable(int(np.count_nonzero(kept)) + room)
-        other.put(self.groups[slots[kept]], numbers[kept])
-        self.groups, self.numbers, self.used = other.groups, other.numbers, other.used
+        other.put(groups[kept], numbers[kept])
+        self.slots, self.used = other.slots, other.used
 
     @property
     def nbytes(self) -> int:
         """Bytes of all slots."""
-        return self.groups.nbytes + self.numbers.nbytes
+        return self.slots.nbytes
 
     def check(self) -> None:
         """Raise unless all invariants hold."""
-        slots = np.flatnonzero(self.numbers != NONE)
-        groups = self.groups[slots]
+        groups, numbers = self.groups, self.numbers
         assert np.unique(groups).size == groups.size, "1: a group is there twice"
-        for slot, group in zip(slots.tolist(), groups, strict=True):
-            assert slot_of(self.groups, self.numbers, group) == slot, "1: out of reach"
-        assert self.used == slots.size, "2"
-        assert 2 * self.used <= self.groups.size, "2: too full"
+        assert np.array_equal(self.find(groups), numbers), "1: out of reach"
+        assert self.used == groups.size, "2"
+        assert 2 * self.used <= self.slots.size // SLOT, "2: too full"

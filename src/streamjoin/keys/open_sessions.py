@@ -15,8 +15,8 @@ What rows that come change is told by `plan` (`session_merging`), which changes 
 that are gone are not used again before that.
 
 Sessions end in no order of their ids. To look at all of them for each watermark would cost what is
-held, so 256 neighbours have a bound below their last times, and only those are looked at whose bound
-is passed. Last times grow only, so a bound stays one; it is made exact when they are looked at.
+held, so 64 neighbours, a zone, have a bound below their last times, and only those are looked at whose
+bound is passed. Last times grow only, so a bound stays one; it is made exact when they are looked at.
 
 Invariants:
 
@@ -26,9 +26,9 @@ Invariants:
 3. ``first <= last``, both times of rows that came.
 4. A zone's bound is not above the last time of any session in it that is not gone.
 
-Cost: `plan` and `apply` O(rows), and O(1) for a session met. `ended` looks at a bound for 256 sessions
-and at 256 sessions for each zone in which one may have ended: at worst at all. Ids are made anew
-when most are gone, in O(sessions), so O(1) for each that goes.
+Cost: `plan` and `apply` O(rows), and O(1) for a session met. `ended` looks at all bounds, and at the 64
+sessions of each zone in which one may have ended: at worst at all of them, which takes a nanosecond
+each. Ids are made anew when most are gone, in O(sessions), so O(1) for each that goes.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ from streamjoin.keys.group_table import NONE, GroupTable
 from streamjoin.keys.session_merging import GONE, Change, Table, groups_of, sweep, write
 from streamjoin.keys.sessions import LARGEST_PAUSE, session_starts
 
-ZONE_BITS = 8
+ZONE_BITS = 6
 FEW = 1 << 10  # sessions that may be gone in any case
 
 
@@ -100,7 +100,9 @@ class OpenSessions:
 
     def __init__(self, gap: int) -> None:
         self.gap = np.uint64(min(gap, LARGEST_PAUSE))
-        self.newest = GroupTable()  # of groups; NONE, or a session that is gone, where there is none
+        self.newest = (
+            GroupTable()
+        )  # of groups; NONE, or a session that is gone, where there is none
         self.table, self.bounds = make_table(0), np.empty(0, np.int64)
         self.size, self.count = 0, 0  # ids in use, and sessions that are not gone
 
@@ -200,7 +202,7 @@ class OpenSessions:
         firsts, lasts, olders = (column[: self.size].tolist() for column in self.table)
         alive = {session for session in range(self.size) if olders[session] != GONE}
         listed = []
-        for head in self.newest.numbers[self.newest.numbers != NONE].tolist():
+        for head in self.newest.numbers.tolist():
             session, later = head, None
             while session in alive:
                 assert later is None or firsts[later] - lasts[session] > int(self.gap), "2"
