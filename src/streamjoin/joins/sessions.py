@@ -186,9 +186,7 @@ class SessionJoin:
         begin = perf_counter()
         numbers = cut(session_starts(*self._groups_and_times(kept), self.gap).of_rows, kept)
         self.seconds["sessions"] += perf_counter() - begin
-        sides = {
-            side: matching_in(batch, self.inner, numbers[side]) for side, batch in kept.items()
-        }
+        sides = {side: matching_in(kept[side], self.inner, numbers[side]) for side in kept}
         yield from self.closed.join(sides, deliver or self.deliver)
 
     def _ended(self, clock: Clock) -> Ended | None:

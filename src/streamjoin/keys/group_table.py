@@ -2,7 +2,7 @@
 
 ::
 
-    slots    group 7 | number 4      linear probing, at most half full
+    slots    group 7 | number 4      linear probing, at most two thirds full
              empty   | none
              group 9 | number 1
 
@@ -12,9 +12,9 @@ a table anew from those (`GroupTable.renew`).
 Invariants:
 
 1. A group is in one slot at most, and none is empty between that and where its hash belongs.
-2. ``used`` counts the slots that are not empty; they are at most half of all.
+2. ``used`` counts the slots that are not empty; they are at most two thirds of all.
 
-Cost: O(1) each, amortised; 16 bytes a slot. After growing, a third of them or less is used.
+Cost: O(1) each, amortised; 16 bytes a slot. Of a table made anew, half or less is used.
 """
 
 import numpy as np
@@ -74,12 +74,30 @@ def put(slots: Keys, groups: Keys, numbers: Keys) -> int:
     return new
 
 
+@kernel
+def count_kept(slots: Keys, renumbered: Keys) -> int:
+    """Count the groups whose number does not become NONE."""
+    count = 0
+    for at in range(0, slots.size, SLOT):
+        count += slots[at + 1] != NONE and renumbered[slots[at + 1]] != NONE
+    return count
+
+
+@kernel
+def move(old: Keys, renumbered: Keys, slots: Keys) -> None:
+    """Put the groups of a table whose number does not become NONE into an empty one."""
+    for at in range(0, old.size, SLOT):
+        if old[at + 1] != NONE and renumbered[old[at + 1]] != NONE:
+            to = slot_of(slots, old[at])
+            slots[to], slots[to + 1] = old[at], renumbered[old[at + 1]]
+
+
 class GroupTable:
     """See the module docstring."""
 
     def __init__(self, room: int = 0) -> None:
         count = FEWEST if room else 0
-        while count < 3 * room:
+        while count < 2 * room:
             count *= 2
         self.slots = np.full(SLOT * count, NONE)
         self.used = 0
@@ -101,7 +119,7 @@ class GroupTable:
 
     def has_room(self, count: int) -> bool:
         """Whether so many groups may be new."""
-        return 2 * (self.used + count) <= self.slots.size // SLOT
+        return 3 * (self.used + count) <= self.slots.size  # that is, two thirds of the slots
 
     def put(self, groups: Keys, numbers: Keys) -> None:
         """Set the numbers, from 0 on, of groups; see `has_room`."""
@@ -113,11 +131,10 @@ class GroupTable:
 
         There is room for so many more groups; O(slots).
         """
-        groups, numbers = self.groups, renumbered[self.numbers]
-        kept = numbers != NONE
-        other = GroupTable(int(np.count_nonzero(kept)) + room)
-        other.put(groups[kept], numbers[kept])
-        self.slots, self.used = other.slots, other.used
+        used = count_kept(self.slots, renumbered)
+        slots = GroupTable(used + room).slots
+        move(self.slots, renumbered, slots)
+        self.slots, self.used = slots, used
 
     @property
     def nbytes(self) -> int:
@@ -130,4 +147,4 @@ class GroupTable:
         assert np.unique(groups).size == groups.size, "1: a group is there twice"
         assert np.array_equal(self.find(groups), numbers), "1: out of reach"
         assert self.used == groups.size, "2"
-        assert 2 * self.used <= self.slots.size // SLOT, "2: too full"
+        assert self.has_room(0), "2: too full"

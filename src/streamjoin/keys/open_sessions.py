@@ -11,12 +11,12 @@ newest, or to a new one::
     older  none   none  0    a: 2 -> 0
 
 What rows that come change is told by `plan` (`session_merging`), which changes nothing, and done by
-`apply`. An id stays the same until `compact`, of two that become one the newer one's; ids of sessions
-that are gone are not used again before that.
+`apply`. Two sessions that become one have the id of the newer one. Ids stay as they are until
+`compact`, and those of sessions that are gone are not used again before that.
 
 Sessions end in no order of their ids. To look at all of them for each watermark would cost what is
-held, so 64 neighbours, a zone, have a bound below their last times, and only those are looked at whose
-bound is passed. Last times grow only, so a bound stays one; it is made exact when they are looked at.
+held. So a zone, 64 neighbours, has a bound below their last times, and only those zones are looked
+at whose bound is passed. Last times only grow, so a bound stays one; to look at it makes it exact.
 
 Invariants:
 
@@ -26,9 +26,9 @@ Invariants:
 3. ``first <= last``, both times of rows that came.
 4. A zone's bound is not above the last time of any session in it that is not gone.
 
-Cost: `plan` and `apply` O(rows), and O(1) for a session met. `ended` looks at all bounds, and at the 64
-sessions of each zone in which one may have ended: at worst at all of them, which takes a nanosecond
-each. Ids are made anew when most are gone, in O(sessions), so O(1) for each that goes.
+Cost: `plan` and `apply` O(rows), and O(1) for a session met. `ended` looks at all bounds, and at
+the 64 sessions of each zone in which one may have ended: at worst at all, a nanosecond each. Ids
+are made anew when most are gone, in O(sessions), so O(1) for each that goes.
 """
 
 import numpy as np
@@ -100,9 +100,7 @@ class OpenSessions:
 
     def __init__(self, gap: int) -> None:
         self.gap = np.uint64(min(gap, LARGEST_PAUSE))
-        self.newest = (
-            GroupTable()
-        )  # of groups; NONE, or a session that is gone, where there is none
+        self.newest = GroupTable()  # by group; where none is open, one that is gone
         self.table, self.bounds = make_table(0), np.empty(0, np.int64)
         self.size, self.count = 0, 0  # ids in use, and sessions that are not gone
 
@@ -183,7 +181,7 @@ class OpenSessions:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The least first time and the least last time, None if there is no session; O(sessions)."""
+        """The least first time and the least last time, None if there are none; O(sessions)."""
         kept = self.table.olders[: self.size] != GONE
         if not self.count:
             return None
