@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
@@ -45,7 +45,6 @@ acts = st.one_of(
 
 
 @pytest.mark.parametrize("on", CONDITIONS)
-@settings(deadline=None)
 @given(steps=st.lists(acts, max_size=15), few=st.sampled_from([0, 5, 1000]))
 def test_any_steps(on, steps, few):
     plan, known, came = PLANS[on], defaultdict(dict), 0

@@ -95,7 +95,7 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
     assert join.stats.matches == 5 * 30 * 30
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     data=st.data(), name=conditions, emit=st.sampled_from(["close", "eager"]), gap=st.integers(1, 4)
 )

@@ -3,9 +3,9 @@
 Rows are numbered in the order they came. A row knows the next one of its session, the last knows
 the first, and a session knows any of them::
 
-    row        0   1   2   3   4   5         session   0    1    2
-    next       3   1   5   0   4   2         entry     0    1    2
-               0 -> 3 -> 0     1 -> 1     2 -> 5 -> 2     4: gone, or of another session
+    row        0   1   2   3   4   5         session   0   1   2
+    next       3   1   5   0   gone   2      entry     0   1   5
+               0 -> 3 -> 0     1 -> 1     5 -> 2 -> 5
 
 To make one ring of two, the rows after their entries change places. Rows that are gone stay until
 they are more than half: then the others get new numbers, and are copied.

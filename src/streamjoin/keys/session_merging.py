@@ -4,13 +4,14 @@ The rows that come are cut into sessions of their own first. Those of a group as
 open sessions of the group are a list that descends. So both are swept from the newest on, and what
 is in reach of each other becomes one::
 
-    gap = 10
-    come             40-45        21-22                  newest first: 40-45, then 21-22
-    open        60-61        30-35         5-12    0-1   newest first: 60-61 -> 30-35 -> 5-12 -> ..
-    swept       60-61   (30-35, 40-45, 21-22, 5-12)      0-1 is out of reach: not looked at
+    gap = 10, newest first
+    come              80-85         61-62
+    open      97-98         70-75           45-52     20-31
+    then      97-98  |        45-85 (four)          | 20-31
 
-The sweep of a group ends where none is left that comes and the next open session is out of reach.
-Nothing is changed here: a `Change` tells what would be.
+Here 97-98 is met and stays as it is, and 20-31 is not looked at: the sweep of a group ends where
+none is left that comes and the next open session is out of reach. Nothing is changed here: a
+`Change` tells what would be.
 
 Cost: O(rows that come), O(1) for a group, and O(1) for each open session of these groups that the
 sweep meets: those that become longer, and those that are newer than a row that comes.
