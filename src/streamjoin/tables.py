@@ -93,9 +93,7 @@ def _join(
     """Join two tables, whose rows are all there."""
     prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
     if isinstance(engine.join, SessionJoin):
-        engine.join.eager = False
-        engine.join.store(prepared)
-        return engine.finish(deliver)
+        return list(engine.join.join_all(prepared, deliver))
     given = deliver or (lambda found: gather(found, engine.schema))
     closed = make_closed_rows(config, engine.plan, given)
     return list(closed.join(prepared, given))

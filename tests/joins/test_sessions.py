@@ -1,11 +1,19 @@
 """Where sessions end, what bridges them, and what makes them."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.small_streams import CONDITIONS, SCHEMA
-from joins.window_oracle import GROUPS
+from joins.closing_streams import before_1970, expected, go
+from joins.small_streams import CONDITIONS, SCHEMA, conditions, streams
+from joins.window_oracle import GROUPS, Arrived
+from streamjoin.joins import session_rows
+from streamjoin.joins.session_rows import SessionRows
+from streamjoin.joins.sessions import SessionJoin
+from streamjoin.keys import open_sessions
 from streamjoin.predicates import parse_condition
 
 
@@ -81,6 +89,87 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
     for time in range(150):
         join.push(rows(time, k=time % 5), rows(time, k=time % 5))
         join.advance(time - 20 if time < 75 else 0)
-    assert all(len(parts) <= 8 for parts in join._state.engine.join.parts.values())
+    held = join._state.engine.join.held
+    assert all(len(side.held.rows.pieces) <= 8 for side in held.values())
     join.finish()
     assert join.stats.matches == 5 * 30 * 30
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(
+    data=st.data(), name=conditions, emit=st.sampled_from(["close", "eager"]), gap=st.integers(1, 4)
+)
+def test_after_every_step_rows_are_in_the_sessions_that_cutting_anew_gives(data, name, emit, gap):
+    """Ids of sessions and rows are given anew as soon as most are gone."""
+    advance = SessionJoin.advance
+
+    def checked(join, clock):
+        join.check()
+        advance(join, clock)
+        join.check()
+
+    rows, window = before_1970(data.draw(streams(most=20))), sj.SessionWindow(gap)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SessionJoin, "advance", checked)
+        for module in (open_sessions, session_rows):
+            patch.setattr(module, "FEW", 0)
+        join = sj.StreamJoin(CONDITIONS[name][0], window, time="t", threads=1, emit=emit)
+        found, _ = go(data, join, rows, arrived := Arrived())
+    assert found == expected(arrived.sides, name, window)
+
+
+def many(times, keys):
+    count = len(times)
+    columns = {name: np.zeros(count, np.int64) for name in ("id", "a")}
+    return pa.table({**columns, "t": times, "k": keys})
+
+
+@pytest.mark.parametrize("emit", ["close", "eager"])
+def test_a_push_looks_at_its_rows_and_at_those_of_their_sessions_only(emit, monkeypatch):
+    """And a watermark at those of sessions that end: whatever else is held."""
+    looked = {"cut": 0, "followed": 0, "taken": 0}
+    cut, of, take = open_sessions.session_starts, SessionRows.of, SessionRows.take
+
+    def counted_cut(groups, times, gap):
+        looked["cut"] += groups.size
+        return cut(groups, times, gap)
+
+    def counted_of(held, sessions):
+        rows = of(held, sessions)
+        looked["followed"] += rows[0].size
+        return rows
+
+    def counted_take(held, rows):
+        looked["taken"] += rows.size
+        return take(held, rows)
+
+    monkeypatch.setattr(open_sessions, "session_starts", counted_cut)
+    monkeypatch.setattr(SessionRows, "of", counted_of)
+    monkeypatch.setattr(SessionRows, "take", counted_take)
+    join = sj.StreamJoin("l.k = r.k", sj.SessionWindow(10), time="t", emit=emit, threads=1)
+    rows = many(np.arange(10_000), np.arange(10_000))
+    join.push(rows, many(np.arange(10_000), np.arange(10_000)))
+    looked.update(dict.fromkeys(looked, 0))
+    few = many(np.arange(9_000, 9_010), np.arange(9_000, 9_010))
+    assert join.push(left=few).num_rows == (10 if emit == "eager" else 0)
+    touched = 10 if emit == "eager" else 0
+    assert looked == {"cut": 10, "followed": touched, "taken": touched}
+    assert join.stats.subwindows == 10_000
+    join.advance(110)  # 100 sessions have ended
+    assert looked["cut"] == 10
+    assert looked["followed"] == touched + 2 * 100
+    assert looked["taken"] == touched + (2 * 100 if emit == "close" else 0)
+    assert (join.stats.live_left, join.stats.live_right) == (9_910, 9_900)
+
+
+@pytest.mark.parametrize("emit", ["close", "eager"])
+def test_memory_falls_when_sessions_end(emit):
+    join = sj.StreamJoin("l.k = r.k", sj.SessionWindow(10), time="t", emit=emit, threads=1)
+    rows = many(np.arange(20_000), np.arange(20_000))
+    join.push(rows, many(np.arange(20_000), np.arange(20_000)))
+    most = join.stats.bytes
+    join.advance(19_000)
+    assert join.stats.live_left == 1_010
+    assert join.stats.bytes < most / 10
+    join.finish()
+    assert join.stats.bytes == 0

@@ -1,116 +1,184 @@
-"""Rows that wait for the end of their session, with the numbers of the sessions they are in."""
+"""The rows of open sessions, of one side: each session has a ring of rows.
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+Rows are numbered in the order they came. A row knows the next one of its session, the last knows
+the first, and a session knows any of them::
+
+    row        0   1   2   3   4   5         session   0   1   2
+    next       3   1   5   0   gone   2      entry     0   1   5
+               0 -> 3 -> 0     1 -> 1     5 -> 2 -> 5
+
+To make one ring of two, the rows after their entries change places. Rows that are gone stay until
+they are more than half: then the others get new numbers, and are copied.
+
+Invariants:
+
+1. Rings share no row; they have all rows but those that are gone, whose next one is GONE.
+2. ``count`` is the number of rows in rings.
+3. All columns have an entry for each row.
+
+Cost: O(1) for a row that comes, in the columns amortised; O(rows) to follow, take or forget some.
+"""
 
 import numpy as np
 
-from streamjoin.joins.plan import SIDES, JoinPlan, KeyColumns
-from streamjoin.joins.prepared import Prepared, concatenate
-from streamjoin.kernels import Flags, Keys
+from streamjoin.joins.columns import Column
+from streamjoin.joins.eager_window import WindowSide
+from streamjoin.joins.plan import JoinPlan
+from streamjoin.joins.prepared import Prepared
+from streamjoin.kernels import Keys, Positions, kernel
 from streamjoin.keys.operands import Side
-from streamjoin.keys.parts import COMPARISONS, EqualityPart, RangePart
-from streamjoin.predicates import Equality, NotEqual
+from streamjoin.keys.sorting import sort_with_rows
+from streamjoin.prefetching import BLOCK, prefetch
 
-NEW = -1  # the session of a row that has just come
+NONE, GONE = -1, -2
+FEW = 1 << 10  # rows that may be gone in any case
 
 
-@dataclass
-class Part:
-    """A batch that waits, and the sessions its rows were in when last looked at."""
+@kernel
+def add_to_rings(entries: Keys, nexts: Keys, first: int, sessions: Keys) -> None:
+    """Put the rows from ``first`` on into the rings of their sessions."""
+    for i in range(sessions.size):
+        row, entry = first + i, entries[sessions[i]]
+        if entry == NONE:
+            entries[sessions[i]], nexts[row] = row, row
+        else:
+            nexts[row], nexts[entry] = nexts[entry], row
 
-    batch: Prepared
-    before: Keys
+
+@kernel
+def join_rings(entries: Keys, nexts: Keys, gone: Keys, into: Keys) -> None:
+    """Let the rows of sessions that are gone be those of others."""
+    for i in range(gone.size):
+        one, other = entries[gone[i]], entries[into[i]]
+        entries[gone[i]] = NONE
+        if other == NONE:
+            entries[into[i]] = one
+        elif one != NONE:
+            nexts[one], nexts[other] = nexts[other], nexts[one]
+
+
+@kernel
+def follow_rings(entries: Keys, nexts: Keys, sessions: Keys) -> tuple[Keys, Positions]:
+    """Return the rows of sessions, and which of the sessions each is in."""
+    rows = np.empty(2 * sessions.size, np.int64)
+    found, count = np.empty_like(rows), 0
+    for begin in range(0, sessions.size, BLOCK):
+        end = min(begin + BLOCK, sessions.size)
+        for i in range(begin, end):
+            entry = entries[sessions[i]]
+            if entry != NONE:
+                prefetch(nexts, entry)
+        for i in range(begin, end):
+            row = entry = entries[sessions[i]]
+            while row != NONE:
+                if count == rows.size:
+                    rows, found = np.append(rows, rows), np.append(found, found)
+                rows[count], found[count] = row, i
+                count += 1
+                row = NONE if nexts[row] == entry else nexts[row]
+    return rows[:count], found[:count]
+
+
+class SessionRows:
+    """See the module docstring."""
+
+    def __init__(self, plan: JoinPlan, side: Side) -> None:
+        self.plan, self.side = plan, side
+        self.held = WindowSide.of(plan)
+        self.nexts, self.entries = Column(), Column()
+        self.able = None if plan.groups is None else Column()  # 1: the row can match
+        self.count = 0
+
+    def add(self, batch: Prepared, sessions: Keys) -> None:
+        """Add rows to sessions, whose entries are there; see `open`."""
+        first = self.held.rows.size
+        self.held.append(batch)
+        self.nexts.append(np.full(len(batch), GONE))
+        if self.able is not None:
+            self.able.append(batch.matching.astype(np.int64))
+        add_to_rings(self.entries.values, self.nexts.values, first, sessions)
+        self.count += len(batch)
+
+    def open(self, sessions: int) -> None:
+        """Make room for as many sessions."""
+        self.entries.append(np.full(sessions - self.entries.size, NONE))
+
+    def merge(self, gone: Keys, into: Keys) -> None:
+        """Let the rows of sessions be those of others."""
+        join_rings(self.entries.values, self.nexts.values, gone, into)
+
+    def of(self, sessions: Keys) -> tuple[Keys, Positions]:
+        """Return the rows of sessions, ascending, and which of the sessions each is in."""
+        rows, found = follow_rings(self.entries.values, self.nexts.values, sessions)
+        rows, order = sort_with_rows(rows)
+        return rows, found[order]
+
+    def can_match(self, rows: Keys, found: Positions) -> tuple[Keys, Positions]:
+        """Leave out the rows that only make a session longer."""
+        if self.able is None:
+            return rows, found
+        able = self.able.values[rows] != 0
+        return rows[able], found[able]
+
+    def take(self, rows: Keys) -> Prepared:
+        """Gather rows, which ascend; there must be some."""
+        return Prepared(
+            self.plan,
+            self.side,
+            self.held.rows.take(rows.astype(np.int32)),
+            self.held.keys().take(rows),
+        )
+
+    def forget(self, sessions: Keys, rows: Keys) -> None:
+        """Let sessions go, and their rows."""
+        self.entries.values[sessions] = NONE
+        self.nexts.values[rows] = GONE
+        self.count -= rows.size
+        gone = self.nexts.size - self.count
+        if 2 * gone > self.nexts.size and (gone >= FEW or not self.count):
+            self._compact()
+
+    def renumber(self, kept: Keys) -> None:
+        """Take over new ids of sessions, given by their old ones."""
+        self.entries = filled(self.entries.values[kept])
 
     @property
-    def times(self) -> Keys:
-        """When its rows are."""
-        assert self.batch.times is not None
-        return self.batch.times
+    def rows(self) -> Keys:
+        """All rows that are not gone."""
+        return np.flatnonzero(self.nexts.values != GONE)
+
+    def _compact(self) -> None:
+        """Copy all rows that are not gone, and number them anew."""
+        rows = self.rows
+        renumbered = np.full(self.nexts.size + 1, NONE)  # the last place is that of NONE
+        renumbered[rows] = np.arange(rows.size)
+        held = WindowSide.of(self.plan)
+        if rows.size:
+            held.append(self.take(rows))
+        self.held = held
+        if self.able is not None:
+            self.able = filled(self.able.values[rows])
+        self.nexts = filled(renumbered[self.nexts.values[rows]])
+        self.entries = filled(renumbered[self.entries.values])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, keys and rings."""
+        able = 0 if self.able is None else self.able.nbytes
+        return self.held.nbytes + self.nexts.nbytes + self.entries.nbytes + able
+
+    def check(self) -> None:
+        """Raise unless all invariants hold."""
+        entries, nexts = self.entries.values, self.nexts.values
+        rows, _ = follow_rings(entries, nexts, np.arange(entries.size))
+        assert sorted(rows.tolist()) == self.rows.tolist(), "1"
+        assert self.count == rows.size, "2"
+        sizes = {column.size for column in (*self.held.equalities, *self.held.ranges, self.nexts)}
+        assert sizes == {self.held.rows.size}, "3"
 
 
-def combined(parts: Iterable[Part]) -> list[Part]:
-    """Return the same rows in few parts, of which each is at least twice as large as the next."""
-    kept: list[Part] = []
-    for part in parts:
-        tail, size = [part], len(part.batch)
-        while kept and len(kept[-1].batch) < 2 * size:
-            size += len(kept[-1].batch)
-            tail.append(kept.pop())
-        if len(tail) > 1:
-            before = np.concatenate([each.before for each in tail])
-            part = Part(concatenate([each.batch for each in tail]), before)
-        kept.append(part)
-    return kept
-
-
-Parts = dict[Side, list[Part]]
-Marks = dict[Side, list[Flags]]  # of the rows of each part
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """Rows with the numbers of their sessions, and the last time of each session."""
-
-    parts: Parts
-    numbers: dict[Side, list[Keys]]
-    lasts: Keys
-
-    def mark(self, chosen: Flags) -> Marks:
-        """Mark the rows of some sessions."""
-        return {side: [chosen[each] for each in self.numbers[side]] for side in SIDES}
-
-    def old(self) -> Marks:
-        """Mark the rows that were there before."""
-        return {side: [part.before != NEW for part in self.parts[side]] for side in SIDES}
-
-    def select(self, side: Side, flags: list[Flags], plan: JoinPlan) -> Prepared | None:
-        """Return the marked rows of a side as one batch, under a plan that knows their sessions."""
-        chosen = []
-        for part, numbers, marked in zip(self.parts[side], self.numbers[side], flags, strict=True):
-            rows = np.flatnonzero(marked & part.batch.matching)
-            if rows.size:
-                chosen.append(
-                    in_sessions(part.batch.take(rows), numbers[rows], part.before[rows], plan)
-                )
-        return concatenate(chosen) if chosen else None
-
-
-def with_sessions(plan: JoinPlan) -> JoinPlan:
-    """Return the plan of rows whose sessions are known: their numbers are one more equality.
-
-    Where rows of one session are sure to have equal keys, it is the only one.
-    """
-    assert plan.time_part is not None
-    operands = plan.ranges[plan.time_part].operands
-    session = EqualityPart(Equality("l.session", "r.session"), operands, exact=True)
-    is_sure = len(plan.equalities) <= 1 and all(part.exact for part in plan.equalities)
-    return replace(plan, equalities=(session,) if is_sure else (session, *plan.equalities))
-
-
-def with_bridges(plan: JoinPlan) -> JoinPlan:
-    """Return the same for pairs only that were in different sessions before."""
-    assert plan.time_part is not None
-    operands = plan.ranges[plan.time_part].operands
-    source = NotEqual("l.session", "r.session")
-    differ = RangePart(source, operands, floating=False, exact=COMPARISONS["<>"])
-    return replace(plan, ranges=(*plan.ranges, differ))
-
-
-def in_sessions(batch: Prepared, numbers: Keys, before: Keys, plan: JoinPlan) -> Prepared:
-    """Return rows under a plan that knows their sessions."""
-    equalities = batch.keys.equalities if len(plan.equalities) > 1 else ()
-    ranges = batch.keys.ranges
-    if len(plan.ranges) > len(ranges):
-        ranges = (*ranges, before)
-    return Prepared(
-        plan, batch.side, batch.rows, KeyColumns((numbers, *equalities), ranges, batch.keys.rows)
-    )
-
-
-def both(some: Marks, others: Marks, flipped: bool = False) -> Marks:
-    """Mark the rows that are marked in both or, ``flipped``, in the first only."""
-    return {
-        side: [a & (b ^ flipped) for a, b in zip(some[side], others[side], strict=True)]
-        for side in SIDES
-    }
+def filled(values: Keys) -> Column:
+    """Return a column of values."""
+    column = Column()
+    column.append(values)
+    return column

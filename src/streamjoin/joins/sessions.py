@@ -1,9 +1,10 @@
 """Joins inside session windows: at the end of each session, or as its rows come (`emit`).
 
 A session is made of rows of both streams with equal keys, without a pause longer than the gap. Rows
-that come later can make it longer, or bridge the pause between two; so all rows of open sessions
-wait, and when there is something to join they are cut into sessions anew (`keys.sessions`). With
-``emit="eager"``, a step gives the pairs that are now in one session and were not before::
+that come later can make it longer, or bridge the pause between two. So all rows of open sessions
+wait, and what the sessions are is kept up to date (`keys.open_sessions`), with the rows that each
+has (`session_rows`). With ``emit="eager"``, a step gives the pairs that are now in one session and
+were not before::
 
     new left rows   with all right ones of their session
     old left rows   with new right ones
@@ -11,9 +12,13 @@ wait, and when there is something to join they are cut into sessions anew (`keys
 
 A session is closed when no row that is still on time can belong to it. Only the equalities make
 sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
+
+Cost, beside that of the joins: of a push, its rows and, if eager, those of the sessions that they
+touch; of a watermark, the rows of sessions that end. What else is held does not count.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
@@ -21,25 +26,35 @@ from typing import Any
 
 import numpy as np
 
-from streamjoin.batches import owned
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import ClosedRows, word_keys
+from streamjoin.joins.closed import ClosedRows, Sides, word_keys
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.plan import SIDES, JoinPlan
-from streamjoin.joins.prepared import Prepared
-from streamjoin.joins.session_rows import (
-    NEW,
-    Numbered,
-    Part,
-    Parts,
-    both,
-    combined,
-    with_bridges,
-    with_sessions,
-)
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags
+from streamjoin.joins.prepared import Prepared, concatenate
+from streamjoin.joins.session_plan import in_sessions, matching_in, with_bridges, with_sessions
+from streamjoin.joins.session_rows import SessionRows
+from streamjoin.kernels import MAX_KEY, Flags, Keys, Positions
+from streamjoin.keys.open_sessions import OpenSessions
 from streamjoin.keys.operands import Side
+from streamjoin.keys.session_merging import Change
 from streamjoin.keys.sessions import session_starts
+
+
+@dataclass(frozen=True)
+class Coming:
+    """Rows that come, what they change, and where the session of each stands in that."""
+
+    batches: dict[Side, Prepared]
+    change: Change
+    sessions: dict[Side, Positions]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Sessions that have ended, their rows, and which of the sessions each is in."""
+
+    sessions: Keys
+    rows: dict[Side, tuple[Keys, Positions]]
 
 
 class SessionJoin:
@@ -48,24 +63,26 @@ class SessionJoin:
     def __init__(
         self, plan: JoinPlan, closed: ClosedRows, deliver: Deliver, eager: bool, adviser: Adviser
     ) -> None:
+        assert plan.longest_pause is not None
         self.plan, self.closed, self.deliver, self.eager = plan, closed, deliver, eager
-        self.adviser = adviser
-        self.parts: Parts = {side: [] for side in SIDES}
-        self.first_end = MAX_KEY  # no session ends before
+        self.adviser, self.gap = adviser, plan.longest_pause
+        self.open = OpenSessions(self.gap)
+        self.held = {side: SessionRows(plan, side) for side in SIDES}
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
+        self._coming: Coming | None = None  # what was searched for: it may be stored next
+        self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
 
     @cached_property
     def inner(self) -> JoinPlan:
         """The plan of rows whose sessions are known."""
         return with_sessions(self.plan)
 
-    @property
-    def gap(self) -> int:
-        """The longest pause inside a session."""
-        assert self.plan.longest_pause is not None
-        return self.plan.longest_pause
+    @cached_property
+    def bridges(self) -> JoinPlan:
+        """The same for pairs only that were in different sessions before."""
+        return with_bridges(self.inner)
 
     is_lasting = True
 
@@ -73,81 +90,85 @@ class SessionJoin:
         """Work with another number of threads from now on."""
         self.closed.threads = threads
 
-    def _number(self, parts: Parts) -> Numbered:
-        """Cut rows into sessions."""
-        begin = perf_counter()
-        everything = [part for side in SIDES for part in parts[side]]
+    def _groups_and_times(self, batches: dict[Side, Prepared]) -> tuple[Keys, Keys]:
+        """Return what makes sessions of the rows of all batches."""
         nothing = np.empty(0, np.int64)
-        groups = [word_keys(self.plan, part.batch.keys)[0] for part in everything]
-        found = session_starts(
-            np.concatenate([*groups, nothing]),
-            np.concatenate([*(part.times for part in everything), nothing]),
-            self.gap,
-        )
-        ends = np.cumsum([0, *(len(part.batch) for part in everything)])
-        cut = iter([found.of_rows[first:last] for first, last in pairwise(ends)])
-        numbers = {side: [next(cut) for _ in parts[side]] for side in SIDES}
-        self.seconds["sessions"] += perf_counter() - begin
-        return Numbered(parts, numbers, found.lasts)
+        groups = [word_keys(self.plan, batch.keys)[0] for batch in batches.values()]
+        times = [batch.times for batch in batches.values() if batch.times is not None]
+        return np.concatenate([*groups, nothing]), np.concatenate([*times, nothing])
 
-    def _with(self, batches: Batches) -> Parts:
-        """Return the parts, and those that are coming."""
-        parts = {side: list(self.parts[side]) for side in SIDES}
-        for side, batch in batches.items():
-            if len(batch.kept):
-                parts[side].append(Part(batch.kept, np.full(len(batch.kept), NEW)))
-        return parts
+    def _look_at(self, batches: Batches) -> Coming:
+        """Tell what batches change; once, if they are stored after their matches were taken."""
+        kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
+        last = self._coming
+        if last is not None and [*map(id, last.batches.values())] == [*map(id, kept.values())]:
+            return last
+        begin = perf_counter()
+        change = self.open.plan(*self._groups_and_times(kept))
+        self._coming = Coming(kept, change, cut(change.of_rows, kept))
+        self.seconds["sessions"] += perf_counter() - begin
+        return self._coming
 
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for pairs that new rows have brought into one session; changes nothing."""
         if self.eager and any(len(batch.kept) for batch in batches.values()):
-            everything = self._number(self._with(batches))
+            coming = self._look_at(batches)
             begin = perf_counter()
-            for sides in self._asks(everything):
+            for sides in self._asks(coming):
                 yield from self.closed.join(sides, deliver or self.deliver)
             self.seconds["probe"] += perf_counter() - begin
 
-    def _asks(self, everything: Numbered) -> Iterator[dict[Side, Prepared]]:
+    def _asks(self, coming: Coming) -> Iterator[Sides]:
         """Yield what is to be joined with what; see the module docstring."""
-        count = everything.lasts.size
-        old, anything = everything.old(), everything.mark(np.ones(count, np.bool_))
-        new = both(anything, old, flipped=True)
-        touched = {side: np.zeros(count, np.bool_) for side in SIDES}
-        least, greatest = np.full(count, MAX_KEY), np.full(count, MIN_KEY)
-        for side in SIDES:
-            for part, numbers, fresh in zip(
-                everything.parts[side], everything.numbers[side], new[side], strict=True
-            ):
-                touched[side][numbers[fresh]] = True
-                np.minimum.at(least, numbers[~fresh], part.before[~fresh])
-                np.maximum.at(greatest, numbers[~fresh], part.before[~fresh])
-        bridged = both(old, everything.mark(least < greatest))
-        asks = [
-            (new, everything.mark(touched["left"]), self.inner),
-            (both(old, everything.mark(touched["right"])), new, self.inner),
-            (bridged, bridged, with_bridges(self.inner)),
-        ]
-        for left, right, plan in asks:
-            marks = {"left": left["left"], "right": right["right"]}
-            chosen = {side: everything.select(side, marks[side], plan) for side in SIDES}
-            yield {side: rows for side, rows in chosen.items() if rows is not None}
+        change, inner = coming.change, self.inner
+        new = {
+            side: matching_in(batch, inner, coming.sessions[side])
+            for side, batch in coming.batches.items()
+        }
+        touched = {side: np.zeros(change.ids.size, np.bool_) for side in SIDES}
+        for side, batch in new.items():
+            touched[side][batch.keys.equalities[0]] = True
+        if "left" in new:
+            right = [*self._old(change, "right", touched["left"], inner)]
+            right += [new["right"]] if "right" in new else []
+            if right:
+                yield {"left": new["left"], "right": concatenate(right)}
+        if "right" in new:
+            for left in self._old(change, "left", touched["right"], inner):
+                yield {"left": left, "right": new["right"]}
+        bridged = np.bincount(change.into, minlength=change.ids.size) > 1
+        if bridged.any():
+            old = [self._old(change, side, bridged, self.bridges) for side in SIDES]
+            for left, right in zip(*old, strict=False):
+                yield {"left": left, "right": right}
+
+    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Iterator[Prepared]:
+        """Yield the rows that are held of sessions that are chosen among those of a change."""
+        met = np.flatnonzero(chosen[change.into])
+        sessions, held = change.met[met], self.held[side]
+        rows, found = held.can_match(*held.of(sessions))
+        if rows.size:
+            before = sessions[found] if plan is self.bridges else None
+            yield in_sessions(held.take(rows), plan, change.into[met][found], before)
 
     def store(self, batches: Batches) -> None:
         """Let rows wait for the end of their sessions."""
+        coming = self._look_at(batches)
         begin = perf_counter()
-        self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
-        for batch in self.inserted:
-            part = Part(batch.with_rows(owned(batch.rows)), np.full(len(batch), NEW))
-            self.parts[batch.side] = combined([*self.parts[batch.side], part])
-            self.first_end = min(self.first_end, int(part.times.min()) + self.gap)
+        change = coming.change
+        self._coming = self._closing = None
+        self.inserted = list(coming.batches.values())
+        self.open.apply(change)
+        into = change.ids[change.into]
+        gone = into != change.met
+        for side, held in self.held.items():
+            held.open(self.open.size)
+            held.merge(change.met[gone], into[gone])
+            if side in coming.batches:
+                held.add(coming.batches[side], change.ids[coming.sessions[side]])
         self.seconds["insert"] += perf_counter() - begin
-        if self.eager and self.inserted:
-            everything = self._number(self.parts)
-            for side in SIDES:
-                pairs = zip(self.parts[side], everything.numbers[side], strict=True)
-                self.parts[side] = [Part(part.batch, numbers) for part, numbers in pairs]
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -159,69 +180,109 @@ class SessionJoin:
         self.store(batches)
         self.inserted = []
 
-    def _ended(self, clock: Clock) -> tuple[Numbered, Flags] | None:
-        """Return which sessions have ended; None if none can have."""
-        if not clock.is_over and (clock.watermark is None or clock.watermark <= self.first_end):
-            return None
-        everything = self._number(self.parts)
-        if clock.watermark is None or clock.is_over:
-            return everything, np.ones(everything.lasts.size, np.bool_)
-        return everything, everything.lasts < clock.watermark - self.gap
+    def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Join rows that are all there, beside what is held; nothing is stored."""
+        kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
+        begin = perf_counter()
+        numbers = cut(session_starts(*self._groups_and_times(kept), self.gap).of_rows, kept)
+        self.seconds["sessions"] += perf_counter() - begin
+        sides = {side: matching_in(kept[side], self.inner, numbers[side]) for side in kept}
+        yield from self.closed.join(sides, deliver or self.deliver)
+
+    def _ended(self, clock: Clock) -> Ended | None:
+        """Return what has ended; None if nothing has."""
+        if self._closing is not None and self._closing[0] is clock:
+            return self._closing[1]
+        before = MAX_KEY + 1
+        if not clock.is_over:
+            if clock.watermark is None or clock.watermark - self.gap <= self.open.first_last:
+                return None
+            before = clock.watermark - self.gap
+        begin = perf_counter()
+        sessions = self.open.ended(before)
+        ended = None
+        if sessions.size:
+            ended = Ended(sessions, {side: held.of(sessions) for side, held in self.held.items()})
+        self._closing = clock, ended
+        self.seconds["sessions"] += perf_counter() - begin
+        return ended
 
     def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for the matches of sessions that have ended."""
         ended = None if self.eager else self._ended(clock)
-        if ended is not None:
-            everything, flags = ended
-            marks = everything.mark(flags)
-            chosen = {side: everything.select(side, marks[side], self.inner) for side in SIDES}
-            sides = {side: rows for side, rows in chosen.items() if rows is not None}
-            yield from self.closed.join(sides, deliver or self.deliver)
+        if ended is None:
+            return
+        sides: Sides = {}
+        for side, held in self.held.items():
+            rows, numbers = held.can_match(*ended.rows[side])
+            if rows.size:
+                sides[side] = in_sessions(held.take(rows), self.inner, numbers)
+        yield from self.closed.join(sides, deliver or self.deliver)
 
     def advance(self, clock: Clock) -> None:
         """Forget the rows of sessions that have ended."""
         ended = self._ended(clock)
+        self._coming = self._closing = None
         if ended is None:
             return
         begin = perf_counter()
-        everything, flags = ended
-        kept = everything.mark(~flags)
-        for side in SIDES:
-            self.parts[side] = combined(
-                Part(part.batch.take(np.flatnonzero(keep)), part.before[keep])
-                for part, keep in zip(self.parts[side], kept[side], strict=True)
-                if keep.any()
-            )
-        rest = everything.lasts[~flags]
-        self.first_end = int(rest.min()) + self.gap if rest.size else MAX_KEY
-        self.commands["close"] += int(flags.sum())
+        self.open.end(ended.sessions)
+        renumbered = self.open.compact()
+        for side, held in self.held.items():
+            held.forget(ended.sessions, ended.rows[side][0])
+            if renumbered is not None:
+                held.renumber(renumbered)
+        self.commands["close"] += ended.sessions.size
         self.seconds["expire"] += perf_counter() - begin
 
     @property
     def rows(self) -> dict[Side, list[Prepared]]:
         """All rows that are held."""
-        return {side: [part.batch for part in self.parts[side]] for side in SIDES}
+        return {
+            side: [held.take(held.rows)] if held.count else [] for side, held in self.held.items()
+        }
 
     @property
     def holdings(self) -> Holdings:
         """What is held."""
-        return Holdings(
-            {side: sum(len(part.batch) for part in self.parts[side]) for side in SIDES},
-            self.nbytes,
-            self._number(self.parts).lasts.size,
-        )
+        counts = {side: held.count for side, held in self.held.items()}
+        return Holdings(counts, self.nbytes, len(self.open))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows and keys."""
-        parts = [part for side in SIDES for part in self.parts[side]]
-        return sum(part.batch.rows.nbytes + part.batch.keys.nbytes for part in parts)
+        """Bytes of all rows and keys, and of what tells their sessions."""
+        return self.open.nbytes + sum(held.nbytes for held in self.held.values())
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The time of the first row that waits, and when a session may end; None if none waits."""
-        times = [int(part.times.min()) for side in SIDES for part in self.parts[side]]
-        return (min(times), self.first_end + 1) if times else None
+        """The time of the first row that waits, and when a session ends; None if none waits."""
+        span = self.open.span
+        return None if span is None else (span[0], span[1] + self.gap + 1)
 
     def report(self) -> None:
         """Nothing is ever lost here."""
+
+    def check(self) -> None:
+        """Raise unless rows are in the sessions that they would be cut into if all came now."""
+        self.open.check()
+        ids: list[Keys] = []
+        sessions = self.open.ended(MAX_KEY + 1)
+        for held in self.held.values():
+            held.check()
+            rows, found = held.of(sessions)
+            assert rows.size == held.count
+            ids.append(sessions[found])
+        kept = {side: batch for side, batches in self.rows.items() for batch in batches}
+        anew = session_starts(*self._groups_and_times(kept), self.gap)
+        pairs = set(zip(np.concatenate(ids).tolist(), anew.of_rows.tolist(), strict=True))
+        assert len(pairs) == sessions.size == anew.firsts.size
+        for session, number in pairs:
+            times = anew.firsts[number], anew.lasts[number]
+            assert (self.open.table.firsts[session], self.open.table.lasts[session]) == times
+
+
+def cut(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:
+    """Cut what is known of the rows of all batches, one after the other, into those of each."""
+    ends = np.cumsum([0, *map(len, batches.values())])
+    slices = (of_rows[first:last] for first, last in pairwise(ends))
+    return dict(zip(batches, slices, strict=True))

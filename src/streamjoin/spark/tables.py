@@ -29,6 +29,7 @@ from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
+from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.subwindow import Subwindow
 from streamjoin.kernels import Keys
 from streamjoin.keys.operands import OTHER, Side
@@ -170,11 +171,16 @@ class TableCores:
     def _join_sessions(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
         """Join all rows of a core at once: any of them may make a session longer."""
         engine = self.spec.make_engine()
+        assert isinstance(engine.join, SessionJoin)
+        parts: dict[Side, list[pa.RecordBatch]] = {}
         for role, frame in arrived:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
-            rows = frames.unpack(frame.as_buffer())[0]
-            engine.join.store({side: prepare(engine.plan, side, rows)})
-        for delivery in engine.finish():
+            parts.setdefault(side, []).append(frames.unpack(frame.as_buffer())[0])
+        batches = {
+            side: prepare(engine.plan, side, pa.concat_batches(rows))
+            for side, rows in parts.items()
+        }
+        for delivery in engine.join.join_all(batches):
             yield from delivery.rows
 
     def _join_stored(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:

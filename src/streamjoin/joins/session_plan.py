@@ -1,0 +1,51 @@
+"""The plans of rows whose sessions are known: a session's number is one more equality."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamjoin.joins.plan import JoinPlan, KeyColumns
+from streamjoin.joins.prepared import Prepared
+from streamjoin.kernels import Keys
+from streamjoin.keys.parts import COMPARISONS, EqualityPart, RangePart
+from streamjoin.predicates import Equality, NotEqual
+
+
+def with_sessions(plan: JoinPlan) -> JoinPlan:
+    """Return the plan of rows whose sessions are known: their numbers are one more equality.
+
+    Where rows of one session are sure to have equal keys, it is the only one.
+    """
+    assert plan.time_part is not None
+    operands = plan.ranges[plan.time_part].operands
+    session = EqualityPart(Equality("l.session", "r.session"), operands, exact=True)
+    is_sure = len(plan.equalities) <= 1 and all(part.exact for part in plan.equalities)
+    return replace(plan, equalities=(session,) if is_sure else (session, *plan.equalities))
+
+
+def with_bridges(plan: JoinPlan) -> JoinPlan:
+    """Return the same for pairs only that were in different sessions before."""
+    assert plan.time_part is not None
+    operands = plan.ranges[plan.time_part].operands
+    source = NotEqual("l.session", "r.session")
+    differ = RangePart(source, operands, floating=False, exact=COMPARISONS["<>"])
+    return replace(plan, ranges=(*plan.ranges, differ))
+
+
+def in_sessions(
+    batch: Prepared, plan: JoinPlan, numbers: Keys, before: Keys | None = None
+) -> Prepared:
+    """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
+    equalities = batch.keys.equalities if len(plan.equalities) > 1 else ()
+    ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
+    return Prepared(
+        plan, batch.side, batch.rows, KeyColumns((numbers, *equalities), ranges, batch.keys.rows)
+    )
+
+
+def matching_in(batch: Prepared, plan: JoinPlan, numbers: Keys) -> Prepared:
+    """Return the rows of a batch that can match, under a plan that knows their sessions."""
+    if batch.can_match is None:
+        return in_sessions(batch, plan, numbers)
+    rows = np.flatnonzero(batch.can_match)
+    return in_sessions(batch.take(rows), plan, numbers[rows])
