@@ -14,7 +14,6 @@ from streamjoin.intrawindow.protocol import Core
 from streamjoin.intrawindow.words import Words
 from streamjoin.threads import share
 
-
 ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
 
 

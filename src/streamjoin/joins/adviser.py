@@ -3,7 +3,8 @@
 Rows that are all there are looked at when they are joined: how many they are is known, and a sample
 of their keys is sketched. A window that opens is taken to be like the last one that closed: while
 windows are open, the keys of their rows are sketched as they come, and a clock tells how fast
-that is, and for how long the join has rested meanwhile. So each window is joined as the one before it suggests::
+that is, and for how long the join has rested meanwhile. So each window is joined as the one before
+it suggests::
 
     window    1                    2                    3
     rows      slow                 fast                 fast

@@ -11,7 +11,7 @@ Should the condition fail on a row, by a division by zero for instance, the wind
 halves, and these in halves, until what fails is one window: the others lose nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -141,7 +141,7 @@ class ClosedRows:
 
     def join_windows(
         self, sides: Sides, deliver: Deliver, column: int, errors: list[StreamJoinError]
-    ) -> Iterator[Any]:
+    ) -> Generator[Any, None, None]:
         """Find the matches of windows that close together; ``column`` is the equality they are.
 
         A window that fails takes no other with it, and adds to ``errors``.

@@ -4,8 +4,10 @@ A `Manager` holds both windows and does everything itself; `split.SplitExecutor`
 several join cores, each with a part of the windows.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from streamjoin.joins.candidates import Found
@@ -44,6 +46,19 @@ class Holdings:
             sum(chain.nbytes for chain in chains),
             sum(len(chain.subwindows) for chain in chains),
         )
+
+
+def timed(
+    items: Generator[Any, None, None], seconds: dict[str, float], phase: str
+) -> Iterator[Any]:
+    """Pass items on, and count the time that they take, not that of what is done with them."""
+    with closing(items):  # at once, if no more are wanted
+        begin = perf_counter()
+        for item in items:
+            seconds[phase] += perf_counter() - begin
+            yield item
+            begin = perf_counter()
+        seconds[phase] += perf_counter() - begin
 
 
 @runtime_checkable

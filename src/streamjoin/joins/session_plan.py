@@ -10,6 +10,8 @@ from streamjoin.kernels import Keys
 from streamjoin.keys.parts import COMPARISONS, EqualityPart, RangePart
 from streamjoin.predicates import Equality, NotEqual
 
+SESSION = 0  # the session is the first of a row's equalities
+
 
 def with_sessions(plan: JoinPlan) -> JoinPlan:
     """Return the plan of rows whose sessions are known: their numbers are one more equality.

@@ -28,7 +28,7 @@ from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import Keys, Positions, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.keys.sorting import sort_with_rows
-from streamjoin.prefetching import BLOCK, prefetch
+from streamjoin.prefetching import AHEAD, prefetch
 
 NONE, GONE = -1, -2
 FEW = 1 << 10  # rows that may be gone in any case
@@ -62,20 +62,17 @@ def follow_rings(entries: Keys, nexts: Keys, sessions: Keys) -> tuple[Keys, Posi
     """Return the rows of sessions, and which of the sessions each is in."""
     rows = np.empty(2 * sessions.size, np.int64)
     found, count = np.empty_like(rows), 0
-    for begin in range(0, sessions.size, BLOCK):
-        end = min(begin + BLOCK, sessions.size)
-        for i in range(begin, end):
-            entry = entries[sessions[i]]
-            if entry != NONE:
-                prefetch(nexts, entry)
-        for i in range(begin, end):
-            row = entry = entries[sessions[i]]
-            while row != NONE:
-                if count == rows.size:
-                    rows, found = np.append(rows, rows), np.append(found, found)
-                rows[count], found[count] = row, i
-                count += 1
-                row = NONE if nexts[row] == entry else nexts[row]
+    for i in range(sessions.size):
+        ahead = entries[sessions[min(i + AHEAD, sessions.size - 1)]]
+        if ahead != NONE:
+            prefetch(nexts, ahead)
+        row = entry = entries[sessions[i]]
+        while row != NONE:
+            if count == rows.size:
+                rows, found = np.append(rows, rows), np.append(found, found)
+            rows[count], found[count] = row, i
+            count += 1
+            row = NONE if nexts[row] == entry else nexts[row]
     return rows[:count], found[:count]
 
 

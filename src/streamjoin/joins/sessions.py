@@ -26,12 +26,19 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import ClosedRows, Sides, word_keys
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.closed import ClosedRows, Sides, raise_failed, word_keys
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared, concatenate
-from streamjoin.joins.session_plan import in_sessions, matching_in, with_bridges, with_sessions
+from streamjoin.joins.session_plan import (
+    SESSION,
+    in_sessions,
+    matching_in,
+    with_bridges,
+    with_sessions,
+)
 from streamjoin.joins.session_rows import SessionRows
 from streamjoin.kernels import MAX_KEY, Flags, Keys, Positions
 from streamjoin.keys.open_sessions import OpenSessions
@@ -88,7 +95,7 @@ class SessionJoin:
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
-        self.closed.threads = threads
+        self.closed.threads = self.adviser.threads = threads
 
     def _groups_and_times(self, batches: dict[Side, Prepared]) -> tuple[Keys, Keys]:
         """Return what makes sessions of the rows of all batches."""
@@ -115,10 +122,11 @@ class SessionJoin:
         """Look for pairs that new rows have brought into one session; changes nothing."""
         if self.eager and any(len(batch.kept) for batch in batches.values()):
             coming = self._look_at(batches)
-            begin = perf_counter()
-            for sides in self._asks(coming):
-                yield from self.closed.join(sides, deliver or self.deliver)
-            self.seconds["probe"] += perf_counter() - begin
+            deliver = deliver or self.deliver
+            joined = (
+                item for sides in self._asks(coming) for item in self.closed.join(sides, deliver)
+            )
+            yield from timed(joined, self.seconds, "probe")
 
     def _asks(self, coming: Coming) -> Iterator[Sides]:
         """Yield what is to be joined with what; see the module docstring."""
@@ -129,7 +137,7 @@ class SessionJoin:
         }
         touched = {side: np.zeros(change.ids.size, np.bool_) for side in SIDES}
         for side, batch in new.items():
-            touched[side][batch.keys.equalities[0]] = True
+            touched[side][batch.keys.equalities[SESSION]] = True
         if "left" in new:
             right = [*self._old(change, "right", touched["left"], inner)]
             right += [new["right"]] if "right" in new else []
@@ -217,7 +225,10 @@ class SessionJoin:
             rows, numbers = held.can_match(*ended.rows[side])
             if rows.size:
                 sides[side] = in_sessions(held.take(rows), self.inner, numbers)
-        yield from self.closed.join(sides, deliver or self.deliver)
+        errors: list[StreamJoinError] = []
+        joined = self.closed.join_windows(sides, deliver or self.deliver, SESSION, errors)
+        yield from timed(joined, self.seconds, "probe")
+        raise_failed(errors)
 
     def advance(self, clock: Clock) -> None:
         """Forget the rows of sessions that have ended."""

@@ -9,7 +9,7 @@ come, and only what it has left is found at the end. Both give the same pairs::
     emit="auto"     one or the other, decided when a window opens
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -19,7 +19,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.closed import ClosedRows, raise_failed
 from streamjoin.joins.eager_window import EagerWindow
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
 from streamjoin.joins.pending import WINDOW, Pending, by_window, window_numbers
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
@@ -61,11 +61,12 @@ class TumblingJoin:
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for matches in eager windows; if that fails, or is not finished, nothing changes."""
-        if self.open_window is None:
-            return
-        begin = perf_counter()
-        self.adviser.begin_work()
-        deliver = deliver or self.deliver
+        if self.open_window is not None:
+            self.adviser.begin_work()
+            yield from timed(self._push(batches, deliver or self.deliver), self.seconds, "probe")
+
+    def _push(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
+        """Take rows into eager windows, and take them out again unless all is delivered."""
         known = {*self.eager, *self.lazy}
         self.touched = touched = list[EagerWindow]()
         finished = False
@@ -76,10 +77,7 @@ class TumblingJoin:
                     continue
                 touched.append(window)
                 for found in window.push(sides):
-                    for item in deliver(found):
-                        self.seconds["probe"] += perf_counter() - begin
-                        yield item
-                        begin = perf_counter()
+                    yield from deliver(found)
             finished = True
         finally:
             if not finished:
@@ -88,7 +86,6 @@ class TumblingJoin:
                 self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
                 self.lazy &= known
                 self.adviser.end_work()
-        self.seconds["probe"] += perf_counter() - begin
 
     def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
@@ -166,15 +163,10 @@ class TumblingJoin:
         bound = self._bound(clock)
         if bound is None:
             return
-        begin = perf_counter()
         self.adviser.begin_work()
-        for item in self._closing(bound, deliver or self.deliver):
-            self.seconds["probe"] += perf_counter() - begin
-            yield item
-            begin = perf_counter()
-        self.seconds["probe"] += perf_counter() - begin
+        yield from timed(self._closing(bound, deliver or self.deliver), self.seconds, "probe")
 
-    def _closing(self, bound: int, deliver: Deliver) -> Iterator[Any]:
+    def _closing(self, bound: int, deliver: Deliver) -> Generator[Any, None, None]:
         """Look for the matches of the windows before ``bound``; one that fails fails alone."""
         errors: list[StreamJoinError] = []
         for number in sorted(number for number in self.eager if number < bound):

@@ -21,7 +21,7 @@ import numpy as np
 
 from streamjoin.kernels import Int, Keys, inlined, kernel
 from streamjoin.keys.hashing import mix
-from streamjoin.prefetching import BLOCK, prefetch
+from streamjoin.prefetching import AHEAD, prefetch
 
 NONE = -1
 SLOT = 2  # numbers a slot: the group, and its number or NONE
@@ -32,6 +32,12 @@ FEWEST = 1 << 6  # slots, if there are any
 def home_of(slots: Keys, group: Int) -> Int:
     """Return where the slot of a group is if no other has taken it."""
     return SLOT * (mix(group) & (slots.size // SLOT - 1))
+
+
+@inlined
+def ask_for(slots: Keys, groups: Keys, place: Int) -> None:
+    """Prefetch the slot of a group; behind the last one, that of the last."""
+    prefetch(slots, home_of(slots, groups[min(place, groups.size - 1)]))
 
 
 @inlined
@@ -47,15 +53,12 @@ def slot_of(slots: Keys, group: Int) -> Int:
 def look_up(slots: Keys, groups: Keys) -> Keys:
     """Return the number of each group, or NONE; equal neighbours are looked up once."""
     found = np.empty_like(groups)
-    for begin in range(0, groups.size, BLOCK):
-        end = min(begin + BLOCK, groups.size)
-        for i in range(begin, end):
-            prefetch(slots, home_of(slots, groups[i]))
-        for i in range(begin, end):
-            if i > 0 and groups[i] == groups[i - 1]:
-                found[i] = found[i - 1]
-            else:
-                found[i] = slots[slot_of(slots, groups[i]) + 1]
+    for i in range(groups.size):
+        ask_for(slots, groups, i + AHEAD)
+        if i > 0 and groups[i] == groups[i - 1]:
+            found[i] = found[i - 1]
+        else:
+            found[i] = slots[slot_of(slots, groups[i]) + 1]
     return found
 
 
@@ -63,14 +66,11 @@ def look_up(slots: Keys, groups: Keys) -> Keys:
 def put(slots: Keys, groups: Keys, numbers: Keys) -> int:
     """Set the numbers of groups; return how many groups are new. There must be room."""
     new = 0
-    for begin in range(0, groups.size, BLOCK):
-        end = min(begin + BLOCK, groups.size)
-        for i in range(begin, end):
-            prefetch(slots, home_of(slots, groups[i]))
-        for i in range(begin, end):
-            at = slot_of(slots, groups[i])
-            new += slots[at + 1] == NONE
-            slots[at], slots[at + 1] = groups[i], numbers[i]
+    for i in range(groups.size):
+        ask_for(slots, groups, i + AHEAD)
+        at = slot_of(slots, groups[i])
+        new += slots[at + 1] == NONE
+        slots[at], slots[at + 1] = groups[i], numbers[i]
     return new
 
 

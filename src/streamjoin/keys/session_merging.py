@@ -23,7 +23,7 @@ import numpy as np
 
 from streamjoin.kernels import Int, Keys, Positions, inlined, kernel
 from streamjoin.keys.group_table import NONE
-from streamjoin.prefetching import BLOCK, prefetch
+from streamjoin.prefetching import AHEAD, prefetch
 
 GONE = -2  # instead of the next older session: this one has ended, or is a part of another
 
@@ -80,19 +80,17 @@ def groups_of(of_rows: Keys, groups: Keys, sessions: Int) -> Keys:
 def count_met(table: Table, newest: Keys, groups: Keys, firsts: Keys, gap: Int) -> Int:
     """Count the sessions that a sweep meets."""
     lasts, olders, count = table.lasts, table.olders, 0
-    for begin in range(0, groups.size, BLOCK):
-        end = min(begin + BLOCK, groups.size)
-        for at in range(begin, end):
-            if newest[at] != NONE:
-                prefetch(lasts, newest[at])
-                prefetch(olders, newest[at])
-        for at in range(begin, end):
-            if at > 0 and groups[at] == groups[at - 1]:
-                continue  # the first of a group reaches furthest
-            session = open_or_none(olders, newest[at])
-            while session != NONE and not is_apart(firsts[at], lasts[session], gap):
-                count += 1
-                session = open_or_none(olders, olders[session])
+    for at in range(groups.size):
+        ahead = newest[min(at + AHEAD, groups.size - 1)]
+        if ahead != NONE:
+            prefetch(lasts, ahead)
+            prefetch(olders, ahead)
+        if at > 0 and groups[at] == groups[at - 1]:
+            continue  # the first of a group reaches furthest
+        session = open_or_none(olders, newest[at])
+        while session != NONE and not is_apart(firsts[at], lasts[session], gap):
+            count += 1
+            session = open_or_none(olders, olders[session])
     return count
 
 
