@@ -96,6 +96,16 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
     return Advice(algorithm, "asked for")
 
 
+def check_equality(algorithm: str, has_equality: bool, on: str) -> None:
+    """Refuse an algorithm that joins by equality if there is none: it would compare every pair."""
+    if algorithm in (*LAZY, *EAGER) and not has_equality:
+        raise ConditionError(
+            f"algorithm={algorithm!r} joins by equality, and the condition {on!r} has none between "
+            "the two sides, so every pair of rows would have to be compared; leave algorithm out, "
+            "or add an equality (l.a = r.a)"
+        )
+
+
 def check_ranges(algorithm: str, ranges: int, on: str) -> None:
     """Refuse an algorithm that needs two range parts if there are fewer."""
     if algorithm in CROSSED and ranges < 2:

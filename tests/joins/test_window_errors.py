@@ -101,6 +101,48 @@ def test_eager_algorithms_do_not_join_tables_without_a_window(algorithm):
         sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm)
 
 
+@pytest.mark.parametrize("algorithm", [*LAZY, *EAGER])
+@pytest.mark.parametrize(
+    "on", ["abs(l.k - r.k) <= 1", "l.k < r.k", "l.k * r.x = l.x", "l.k = 1 and l.k <> r.k"]
+)
+def test_algorithms_by_equality_need_one_in_the_condition(algorithm, on):
+    """They would compare every pair otherwise; the number of the window is no such equality."""
+    with pytest.raises(sj.ConditionError) as caught:
+        sj.StreamJoin(on, TUMBLING, "t", algorithm)
+    told = on.split(" and ")[-1]
+    for each in (repr(algorithm), told, "leave algorithm out", "(l.a = r.a)"):
+        assert each.lower() in str(caught.value).lower()
+    with pytest.raises(sj.ConditionError, match="joins by equality"):
+        sj.explain(on, TUMBLING, "t", algorithm)
+    if algorithm in LAZY:
+        for join in (sj.join_tables, sj.find_matches):
+            with pytest.raises(sj.ConditionError, match="joins by equality"):
+                join(rows((1, 1)), rows((1, 1)), on, algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["npj", "shj_jm"])
+def test_names_without_an_alias_may_be_an_equality_once_columns_are_known(algorithm):
+    names = {"left": ["a", "t"], "right": ["b", "t"]}
+    sides = {side: pa.table([[1], [1]], each) for side, each in names.items()}
+    join = sj.StreamJoin("a = b", TUMBLING, "t", algorithm)
+    assert join.push(**sides).num_rows + join.finish().num_rows == 1
+    join = sj.StreamJoin("a <= b", TUMBLING, "t", algorithm)
+    with pytest.raises(sj.ConditionError, match="joins by equality"):
+        join.push(**sides)
+
+
+@pytest.mark.parametrize("algorithm", ["prj", "pmj_jb"])
+def test_explain_tells_that_algorithms_by_equality_check_bands_over_pairs(algorithm):
+    text = sj.explain("l.k = r.k and abs(l.x - r.x) <= 1", TUMBLING, "t", algorithm)
+    index, filters = (
+        next(line for line in text.splitlines() if line.startswith(name))
+        for name in ("index", "filter")
+    )
+    assert "nothing: " in index
+    assert index.endswith("joined by l.k = r.k")
+    assert filters.endswith(" ABS(l.x - r.x) <= 1")
+
+
 @both_windows
 @both_emits
 def test_an_index_by_two_ranges_needs_two_in_the_condition(window, emit):
