@@ -83,6 +83,8 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"algorithm={algorithm!r} joins tables, or windows that close; with {window} choose "
             "'auto', or use a TumblingWindow"
         )
+    if window is None:
+        check_finite(algorithm)
     if algorithm in EAGER and not isinstance(window, TumblingWindow):
         raise WindowError(
             f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
@@ -99,6 +101,15 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"matches as rows come; leave emit out, or choose {', '.join(map(repr, EAGER))}"
         )
     return emit or ("eager" if algorithm in EAGER else "close")
+
+
+def check_finite(algorithm: str) -> None:
+    """Refuse an algorithm for rows that come, where tables are joined."""
+    if algorithm in EAGER:
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins rows as they come, and those of tables are all there "
+            f"at once; choose one of {', '.join(map(repr, LAZY))}, or leave algorithm out"
+        )
 
 
 def check_tuning(

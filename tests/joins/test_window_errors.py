@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin import snapshots
+from streamjoin import engines, snapshots
 from streamjoin.advisor import EAGER, LAZY
 from streamjoin.joins.eager_window import EagerWindow, Recipe
 
@@ -96,9 +96,32 @@ def test_threads_that_a_group_does_not_divide():
 
 
 @pytest.mark.parametrize("algorithm", EAGER)
-def test_eager_algorithms_do_not_join_tables_without_a_window(algorithm):
-    with pytest.raises(sj.WindowError, match="joins a TumblingWindow as its rows come"):
-        sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm)
+@pytest.mark.parametrize("window", [{}, {"window": TUMBLING, "time": "t"}])
+def test_eager_algorithms_do_not_join_tables(algorithm, window):
+    told = f"{algorithm}.* all there at once; choose one of 'npj', .*, or leave algorithm out"
+    for join in (sj.join_tables, sj.find_matches):
+        with pytest.raises(sj.StreamJoinError, match=told):
+            join(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm, **window)
+    if not window:
+        with pytest.raises(sj.StreamJoinError, match=told):
+            sj.explain("l.k = r.k", algorithm=algorithm)
+
+
+@pytest.mark.parametrize("window", [{}, {"window": TUMBLING, "time": "t"}])
+def test_tables_take_the_knobs_of_an_algorithm(window, monkeypatch):
+    seen, make = [], engines.make_lazy
+
+    def making(name, threads, **knobs):
+        seen.append((name, knobs))
+        return make(name, threads, **knobs)
+
+    monkeypatch.setattr(engines, "make_lazy", making)
+    sides, options = [rows((1, 1), (2, 2)), rows((2, 3))], {"tuning": {"bits": 3}, **window}
+    assert sj.join_tables(*sides, "l.k = r.k", algorithm="prj", **options).num_rows == 1
+    assert sj.find_matches(*sides, "l.k = r.k", algorithm="prj", **options).count() == 1
+    assert seen == [("prj", {"bits": 3})] * 2
+    with pytest.raises(sj.StreamJoinError, match="has no knob 'bits'; it has 'run_rows'"):
+        sj.join_tables(*sides, "l.k = r.k", algorithm="mway", **options)
 
 
 @pytest.mark.parametrize("algorithm", [*LAZY, *EAGER])
