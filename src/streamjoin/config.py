@@ -85,7 +85,7 @@ class JoinConfig:
             ordered,
             emit,
             optimize,
-            check_tuning(algorithm, tuning or {}, threads),
+            check_tuning(algorithm, tuning, threads),
         )
 
     def with_threads(self, threads: int | None) -> "JoinConfig":

@@ -174,6 +174,8 @@ def describe_whole(config: JoinConfig) -> str:
     if config.window is None:
         return "all rows are there, and joined"
     if isinstance(config.window, SessionWindow):
+        if config.emit == "eager":
+            return "as they come, rows of one session are joined"
         return "rows wait, and those of one session are joined"
     return {
         "close": "rows wait, and those of one window are joined",

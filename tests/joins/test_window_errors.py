@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -57,7 +58,18 @@ def pairs(*results):
         ({"window": sj.TimeWindow(5), "algorithm": "pmj_jb"}, "'pmj_jb'", "choose 'auto'"),
         ({"algorithm": "pmj_jb", "emit": "close"}, "emit='close'", "leave emit out"),
         ({"algorithm": "prj", "emit": "eager"}, "emit='eager'", "leave emit out"),
-        ({"window": SESSION, "algorithm": "prj", "emit": "eager"}, "'prj'", "leave emit out"),
+        ({"window": SESSION, "algorithm": "prj", "emit": "eager"}, "'prj'", "or choose 'auto'"),
+        ({"window": sj.TimeWindow(5), "optimize": "latency"}, "='latency'", "leave it out"),
+        (
+            {"window": sj.CountWindow(5), "time": None, "optimize": "progressiveness"},
+            "optimize='progressiveness'",
+            "leave it out",
+        ),
+        ({"algorithm": "prj", "tuning": 3}, "tuning=3", "give a dict of knobs"),
+        ({"algorithm": "prj", "tuning": 0}, "tuning=0", "give a dict of knobs"),
+        ({"tuning": [("bits", 3)]}, "tuning=[('bits', 3)]", "such as {'bits': 10}"),
+        ({"algorithm": "prj", "tuning": {"bits": np.True_}}, "True", "a whole number from 1"),
+        ({"algorithm": "prj", "tuning": {"bits": np.int8(17)}}, "17", "to 16"),
         ({"cores": 2}, "TumblingWindow(length=10 milliseconds)", "give it threads"),
         ({"window": SESSION, "cores": 1}, "SessionWindow(gap=10 milliseconds)", "leave them out"),
         ({"ordered": "outer"}, "TumblingWindow", "leave them out"),
@@ -84,6 +96,25 @@ def test_refusals_give_the_value_and_the_way_out(options, value, way_out):
         sj.StreamJoin(**options)
     assert value in str(caught.value)
     assert way_out in str(caught.value)
+
+
+def test_knobs_may_be_numpy_integers():
+    join = sj.StreamJoin("l.k = r.k", TUMBLING, "t", "prj", tuning={"bits": np.uint8(16)})
+    assert join._state.config.tuning == (("bits", 16),)
+    join.push(rows((1, 1)), rows((1, 1)))
+    assert sj.StreamJoin.restore(join.snapshot()).finish().num_rows == 1
+
+
+def test_tables_have_no_time_to_emit_at():
+    with pytest.raises(sj.WindowError, match="all together, since all rows of tables are there"):
+        sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", emit="close")
+
+
+def test_explain_of_sessions_says_once_when_rows_are_joined():
+    text = sj.explain("l.k = r.k", SESSION, "t", emit="eager")
+    assert "rows wait" not in text
+    assert "as they come, rows of one session are joined by l.k = r.k" in text
+    assert "rows wait, and those of one session" in sj.explain("l.k = r.k", SESSION, "t")
 
 
 def test_threads_that_a_group_does_not_divide():
