@@ -144,6 +144,18 @@ def test_join_with_two_time_columns(tmp_path, files, quotes):
     assert "2 matches" in result.stdout
 
 
+def test_join_and_explain_take_the_knobs_of_an_algorithm(files):
+    knob = ("--algorithm", "prj", "--tuning", "bits=3")
+    result = run("join", *files, "--on", "l.symbol = r.symbol", "--count", *knob)
+    assert result.exit_code == 0, result.output
+    assert "bits = 3" in run("explain", "l.x = r.x", *knob).stdout
+    for wrong in ("bits", "bits=", "bits=x", "bits=-1"):
+        told = refused(run("explain", "l.x = r.x", *knob[:3], wrong))
+        assert f"'{wrong}'" in told
+        assert "such as bits=10" in told
+    assert "no knob" in refused(run("explain", "l.x = r.x", *knob[:3], "bats=3"))
+
+
 def test_join_without_out_shows_the_first_rows(tmp_path):
     table = pa.table({"x": list(range(50))})
     path = tmp_path / "x.parquet"

@@ -43,6 +43,7 @@ KNOBS = {  # what `tuning` may set
     "pmj_jm": ("delta",),
     "pmj_jb": ("delta", "group"),
 }
+MOST_BITS = 16  # of partitions that may be asked for: 2**16, beyond they cost more than they save
 EMITS = ("close", "eager", "auto")
 GOALS = ("throughput", "latency", "progressiveness")
 
@@ -94,6 +95,16 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
         thresholds = load_thresholds()
         return Advice("auto", thresholds.describe_any() if counted else thresholds.describe())
     return Advice(algorithm, "asked for")
+
+
+def check_equality(algorithm: str, has_equality: bool, on: str) -> None:
+    """Refuse an algorithm that joins by equality if there is none: it would compare every pair."""
+    if algorithm in (*LAZY, *EAGER) and not has_equality:
+        raise ConditionError(
+            f"algorithm={algorithm!r} joins by equality, and the condition {on!r} has none between "
+            "the two sides, so every pair of rows would have to be compared; leave algorithm out, "
+            "or add an equality (l.a = r.a)"
+        )
 
 
 def check_ranges(algorithm: str, ranges: int, on: str) -> None:

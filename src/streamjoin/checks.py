@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
 
-from streamjoin.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY
+from streamjoin.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY, MOST_BITS
 from streamjoin.durations import Duration
 from streamjoin.errors import StreamJoinError, WindowError
-from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
-MOST_BITS = 16  # of partitions
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 
 
@@ -74,15 +75,25 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
         )
     closes = isinstance(window, TumblingWindow | SessionWindow)
     if emit is not None and not closes:
+        when = "as rows come"
+        if window is None:
+            when = "all together, since all rows of tables are there"
         raise WindowError(
             f"emit={emit!r} is for windows that close; with window={window!r} leave it out: "
-            "matches are returned as rows come"
+            f"matches are returned {when}"
+        )
+    if optimize != GOALS[0] and isinstance(window, TimeWindow | CountWindow):
+        raise WindowError(
+            f"optimize={optimize!r} is for windows that close, whose algorithm it chooses; with "
+            f"window={window!r} leave it out: matches are returned as rows come"
         )
     if algorithm in LAZY and window is not None and not closes:
         raise WindowError(
             f"algorithm={algorithm!r} joins tables, or windows that close; with {window} choose "
             "'auto', or use a TumblingWindow"
         )
+    if window is None:
+        check_finite(algorithm)
     if algorithm in EAGER and not isinstance(window, TumblingWindow):
         raise WindowError(
             f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
@@ -94,17 +105,34 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"at the end; leave emit out, or choose {', '.join(map(repr, LAZY))}"
         )
     if algorithm in LAZY and emit == "eager":
+        others = ["auto"] if isinstance(window, SessionWindow) else EAGER
         raise StreamJoinError(
             f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
-            f"matches as rows come; leave emit out, or choose {', '.join(map(repr, EAGER))}"
+            f"matches as rows come; leave emit out, or choose {', '.join(map(repr, others))}"
         )
     return emit or ("eager" if algorithm in EAGER else "close")
 
 
+def check_finite(algorithm: str) -> None:
+    """Refuse an algorithm for rows that come, where tables are joined."""
+    if algorithm in EAGER:
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins rows as they come, and those of tables are all there "
+            f"at once; choose one of {', '.join(map(repr, LAZY))}, or leave algorithm out"
+        )
+
+
 def check_tuning(
-    algorithm: str, tuning: Mapping[str, int], threads: int
+    algorithm: str, tuning: Mapping[str, Any] | None, threads: int
 ) -> tuple[tuple[str, int], ...]:
     """Refuse knobs that an algorithm does not have, and what they cannot be set to."""
+    if tuning is None:
+        return ()
+    if not isinstance(tuning, Mapping):
+        raise StreamJoinError(
+            f"tuning={tuning!r}: give a dict of knobs and whole numbers, such as {{'bits': 10}} "
+            "of algorithm='prj', or leave it out"
+        )
     knobs = KNOBS.get(algorithm, ())
     for name, value in tuning.items():
         if name not in knobs:
@@ -112,19 +140,19 @@ def check_tuning(
             raise StreamJoinError(
                 f"tuning={dict(tuning)!r}: algorithm={algorithm!r} has no knob {name!r}; {has}"
             )
-        if type(value) is not int or value < 1:
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
             raise StreamJoinError(f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1")
-        if name == "bits" and value > MOST_BITS:
+        if name == "bits" and int(value) > MOST_BITS:
             raise StreamJoinError(
                 f"tuning={dict(tuning)!r}: 'bits' is a whole number from 1 to {MOST_BITS}, for "
                 f"2**{MOST_BITS} partitions at most"
             )
-        if name == "group" and threads % value:
+        if name == "group" and threads % int(value):
             raise StreamJoinError(
                 f"tuning={dict(tuning)!r}: groups of {value} do not divide {threads} threads "
                 f"evenly; give a divisor of {threads}, or another number of threads"
             )
-    return tuple(sorted(tuning.items()))
+    return tuple(sorted((name, int(value)) for name, value in tuning.items()))
 
 
 def check_threads(threads: int | None) -> int:

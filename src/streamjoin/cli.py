@@ -19,8 +19,10 @@ from streamjoin.cli_options import (
     EmitOption,
     OptimizeOption,
     TimeOption,
+    TuningOption,
     WindowOption,
     as_columns,
+    as_tuning,
     as_window,
 )
 from streamjoin.errors import StreamJoinError
@@ -97,6 +99,7 @@ def explain(
     algorithm: AlgorithmOption = "auto",
     emit: EmitOption = None,
     optimize: OptimizeOption = "throughput",
+    tuning: TuningOption = None,
 ) -> None:
     """Tell how a condition is understood, which algorithm would join it, and why.
 
@@ -116,6 +119,7 @@ def explain(
             algorithm=algorithm,
             emit=emit,
             optimize=optimize,
+            tuning=as_tuning(tuning),
         )
         typer.echo(text)
 
@@ -132,6 +136,7 @@ def join(
     algorithm: AlgorithmOption = "auto",
     emit: EmitOption = None,
     optimize: OptimizeOption = "throughput",
+    tuning: TuningOption = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     out: Annotated[
         Path | None,
@@ -166,6 +171,7 @@ def join(
             threads=threads,
             emit=emit,
             optimize=optimize,
+            tuning=as_tuning(tuning),
         )
         typer.echo(told)
 

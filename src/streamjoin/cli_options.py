@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streamjoin.errors import StreamJoinError
+
 if TYPE_CHECKING:
     from streamjoin.windows import Window
 
@@ -48,6 +50,27 @@ OptimizeOption = Annotated[
         "[green]progressiveness[/green].",
     ),
 ]
+TuningOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tuning",
+        metavar="KNOB=VALUE",
+        help="Set a knob of the algorithm, e.g. [green]bits=10[/green] of prj; repeatable.",
+    ),
+]
+
+
+def as_tuning(texts: list[str] | None) -> dict[str, int]:
+    """Return the knobs that were set."""
+    tuning = {}
+    for text in texts or ():
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not value.isdecimal():
+            raise StreamJoinError(
+                f"--tuning {text!r}: give a knob and a whole number, such as bits=10"
+            )
+        tuning[name] = int(value)
+    return tuning
 
 
 def as_window(text: str | None) -> "Window | None":

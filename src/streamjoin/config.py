@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from streamjoin.advisor import EAGER, LAZY, advise
+from streamjoin.advisor import EAGER, LAZY, advise, check_equality
 from streamjoin.checks import (
     ColumnPair,
     check_amount,
@@ -65,10 +65,10 @@ class JoinConfig:
         check_amount("batch_rows", batch_rows, "rows to collect, from 1, or None")
         check_split(window, cores, Ordering.parse(ordered) is not None)
         # Columns without an alias may still turn out to make a key, once the schemas are known.
-        has_key = bool(times) or any(
-            not isinstance(part, Residual) or "" in aliases(part.expression) for part in condition
-        )
-        advise(algorithm, has_key, condition.sql())
+        unknown = any("" in aliases(part.expression) for part in condition.residuals)
+        keyed = any(not isinstance(part, Residual) for part in condition)
+        check_equality(algorithm, unknown or bool(condition.equalities), condition.sql())
+        advise(algorithm, bool(times) or keyed or unknown, condition.sql())
         emit = check_emit(algorithm, window, emit, optimize)
         threads = check_threads(threads)
         return cls(
@@ -85,7 +85,7 @@ class JoinConfig:
             ordered,
             emit,
             optimize,
-            check_tuning(algorithm, tuning or {}, threads),
+            check_tuning(algorithm, tuning, threads),
         )
 
     def with_threads(self, threads: int | None) -> "JoinConfig":

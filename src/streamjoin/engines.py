@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from streamjoin.advisor import EAGER, LAZY, advise, check_ranges
+from streamjoin.advisor import EAGER, LAZY, advise, check_equality, check_ranges
 from streamjoin.batches import joined_schema
 from streamjoin.config import JoinConfig
 from streamjoin.intrawindow.protocol import Lazy
@@ -46,6 +46,7 @@ def make_engine(
     """
     condition = parse_condition(config.on, schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
+    check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
     check_ranges(algorithm, len(plan.open_ranges), config.on)
     schema = joined_schema(schemas["left"], schemas["right"])

@@ -111,10 +111,9 @@ def describe_emit(config: JoinConfig) -> str:
 
 def joins_whole(condition: Condition, config: JoinConfig) -> bool:
     """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
-    return not condition.ranges() and (
-        config.algorithm in (*LAZY, *EAGER)
-        or (config.algorithm == "auto" and (closes(config) or config.window is None))
-    )
+    if config.algorithm == "auto":
+        return not condition.ranges() and (closes(config) or config.window is None)
+    return config.algorithm in (*LAZY, *EAGER)
 
 
 def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
@@ -144,12 +143,14 @@ def describe_cores(config: JoinConfig) -> str:
 
 def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
     """Say what the index is sorted by, and what is checked over the candidates it gives."""
-    ranges = ranges_of(condition, config)
+    whole = joins_whole(condition, config)
+    ranges = [] if whole else ranges_of(condition, config)
     prefix = " and ".join(part.sql() for part in condition.equalities)
     index = f"a hash of {prefix}" if prefix else ""
     checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
-    if joins_whole(condition, config):
+    if whole:  # by equality alone: bands and inequalities are checked over the pairs
         index = f"nothing: {describe_whole(config)}{' by ' * bool(prefix)}{prefix}"
+        checked += [part.sql() for part in condition.ranges()]
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
@@ -173,6 +174,8 @@ def describe_whole(config: JoinConfig) -> str:
     if config.window is None:
         return "all rows are there, and joined"
     if isinstance(config.window, SessionWindow):
+        if config.emit == "eager":
+            return "as they come, rows of one session are joined"
         return "rows wait, and those of one session are joined"
     return {
         "close": "rows wait, and those of one window are joined",

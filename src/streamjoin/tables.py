@@ -1,11 +1,12 @@
 """What users call to join two finite tables."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.batches import as_batch, check_unique
-from streamjoin.checks import ColumnPair
+from streamjoin.checks import ColumnPair, check_finite
 from streamjoin.config import JoinConfig
 from streamjoin.engines import make_closed_rows, make_engine
 from streamjoin.joins.engine import Engine, leave
@@ -32,18 +33,31 @@ def join_tables(
     threads: int | None = None,
     emit: str | None = None,
     optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
 
-    All rows are there, so ``emit`` and ``optimize``, which `StreamJoin` has too, change nothing.
+    All rows are there, so ``emit`` and ``optimize``, which `StreamJoin` has too, change nothing,
+    and the algorithms for rows that come (``"shj_jm"`` and the like) are refused. ``tuning`` sets
+    knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
+    ``"mpass"``.
 
     >>> trades = pa.table({"price": [10.0, 20.0]})
     >>> quotes = pa.table({"price": [10.02, 15.0]})
     >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
     [{'price': 10.0, 'price_right': 10.02}]
     """
+    check_finite(algorithm)
     config = JoinConfig.check(
-        on, window, time, order, algorithm, None, threads, emit=emit, optimize=optimize
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        threads=threads,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
     )
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
@@ -64,6 +78,7 @@ def find_matches(
     threads: int | None = None,
     emit: str | None = None,
     optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
 ) -> Results:
     """Join two finite tables as `join_tables` does, but leave the matches where they are.
 
@@ -76,8 +91,17 @@ def find_matches(
     >>> sum(batch.num_rows for batch in found)
     3
     """
+    check_finite(algorithm)
     config = JoinConfig.check(
-        on, window, time, order, algorithm, None, threads, emit=emit, optimize=optimize
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        threads=threads,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
     )
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):

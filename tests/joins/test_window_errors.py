@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin import snapshots
+from streamjoin import engines, snapshots
 from streamjoin.advisor import EAGER, LAZY
 from streamjoin.joins.eager_window import EagerWindow, Recipe
 
@@ -57,7 +58,18 @@ def pairs(*results):
         ({"window": sj.TimeWindow(5), "algorithm": "pmj_jb"}, "'pmj_jb'", "choose 'auto'"),
         ({"algorithm": "pmj_jb", "emit": "close"}, "emit='close'", "leave emit out"),
         ({"algorithm": "prj", "emit": "eager"}, "emit='eager'", "leave emit out"),
-        ({"window": SESSION, "algorithm": "prj", "emit": "eager"}, "'prj'", "leave emit out"),
+        ({"window": SESSION, "algorithm": "prj", "emit": "eager"}, "'prj'", "or choose 'auto'"),
+        ({"window": sj.TimeWindow(5), "optimize": "latency"}, "='latency'", "leave it out"),
+        (
+            {"window": sj.CountWindow(5), "time": None, "optimize": "progressiveness"},
+            "optimize='progressiveness'",
+            "leave it out",
+        ),
+        ({"algorithm": "prj", "tuning": 3}, "tuning=3", "give a dict of knobs"),
+        ({"algorithm": "prj", "tuning": 0}, "tuning=0", "give a dict of knobs"),
+        ({"tuning": [("bits", 3)]}, "tuning=[('bits', 3)]", "such as {'bits': 10}"),
+        ({"algorithm": "prj", "tuning": {"bits": np.True_}}, "True", "a whole number from 1"),
+        ({"algorithm": "prj", "tuning": {"bits": np.int8(17)}}, "17", "to 16"),
         ({"cores": 2}, "TumblingWindow(length=10 milliseconds)", "give it threads"),
         ({"window": SESSION, "cores": 1}, "SessionWindow(gap=10 milliseconds)", "leave them out"),
         ({"ordered": "outer"}, "TumblingWindow", "leave them out"),
@@ -86,6 +98,25 @@ def test_refusals_give_the_value_and_the_way_out(options, value, way_out):
     assert way_out in str(caught.value)
 
 
+def test_knobs_may_be_numpy_integers():
+    join = sj.StreamJoin("l.k = r.k", TUMBLING, "t", "prj", tuning={"bits": np.uint8(16)})
+    assert join._state.config.tuning == (("bits", 16),)
+    join.push(rows((1, 1)), rows((1, 1)))
+    assert sj.StreamJoin.restore(join.snapshot()).finish().num_rows == 1
+
+
+def test_tables_have_no_time_to_emit_at():
+    with pytest.raises(sj.WindowError, match="all together, since all rows of tables are there"):
+        sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", emit="close")
+
+
+def test_explain_of_sessions_says_once_when_rows_are_joined():
+    text = sj.explain("l.k = r.k", SESSION, "t", emit="eager")
+    assert "rows wait" not in text
+    assert "as they come, rows of one session are joined by l.k = r.k" in text
+    assert "rows wait, and those of one session" in sj.explain("l.k = r.k", SESSION, "t")
+
+
 def test_threads_that_a_group_does_not_divide():
     options = {"algorithm": "pmj_jb", "tuning": {"group": 2}, "threads": 4}
     join = sj.StreamJoin("l.k = r.k", TUMBLING, "t", **options)
@@ -96,9 +127,74 @@ def test_threads_that_a_group_does_not_divide():
 
 
 @pytest.mark.parametrize("algorithm", EAGER)
-def test_eager_algorithms_do_not_join_tables_without_a_window(algorithm):
-    with pytest.raises(sj.WindowError, match="joins a TumblingWindow as its rows come"):
-        sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm)
+@pytest.mark.parametrize("window", [{}, {"window": TUMBLING, "time": "t"}])
+def test_eager_algorithms_do_not_join_tables(algorithm, window):
+    told = f"{algorithm}.* all there at once; choose one of 'npj', .*, or leave algorithm out"
+    for join in (sj.join_tables, sj.find_matches):
+        with pytest.raises(sj.StreamJoinError, match=told):
+            join(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm, **window)
+    if not window:
+        with pytest.raises(sj.StreamJoinError, match=told):
+            sj.explain("l.k = r.k", algorithm=algorithm)
+
+
+@pytest.mark.parametrize("window", [{}, {"window": TUMBLING, "time": "t"}])
+def test_tables_take_the_knobs_of_an_algorithm(window, monkeypatch):
+    seen, make = [], engines.make_lazy
+
+    def making(name, threads, **knobs):
+        seen.append((name, knobs))
+        return make(name, threads, **knobs)
+
+    monkeypatch.setattr(engines, "make_lazy", making)
+    sides, options = [rows((1, 1), (2, 2)), rows((2, 3))], {"tuning": {"bits": 3}, **window}
+    assert sj.join_tables(*sides, "l.k = r.k", algorithm="prj", **options).num_rows == 1
+    assert sj.find_matches(*sides, "l.k = r.k", algorithm="prj", **options).count() == 1
+    assert seen == [("prj", {"bits": 3})] * 2
+    with pytest.raises(sj.StreamJoinError, match="has no knob 'bits'; it has 'run_rows'"):
+        sj.join_tables(*sides, "l.k = r.k", algorithm="mway", **options)
+
+
+@pytest.mark.parametrize("algorithm", [*LAZY, *EAGER])
+@pytest.mark.parametrize(
+    "on", ["abs(l.k - r.k) <= 1", "l.k < r.k", "l.k * r.x = l.x", "l.k = 1 and l.k <> r.k"]
+)
+def test_algorithms_by_equality_need_one_in_the_condition(algorithm, on):
+    """They would compare every pair otherwise; the number of the window is no such equality."""
+    with pytest.raises(sj.ConditionError) as caught:
+        sj.StreamJoin(on, TUMBLING, "t", algorithm)
+    told = on.split(" and ")[-1]
+    for each in (repr(algorithm), told, "leave algorithm out", "(l.a = r.a)"):
+        assert each.lower() in str(caught.value).lower()
+    with pytest.raises(sj.ConditionError, match="joins by equality"):
+        sj.explain(on, TUMBLING, "t", algorithm)
+    if algorithm in LAZY:
+        for join in (sj.join_tables, sj.find_matches):
+            with pytest.raises(sj.ConditionError, match="joins by equality"):
+                join(rows((1, 1)), rows((1, 1)), on, algorithm=algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["npj", "shj_jm"])
+def test_names_without_an_alias_may_be_an_equality_once_columns_are_known(algorithm):
+    names = {"left": ["a", "t"], "right": ["b", "t"]}
+    sides = {side: pa.table([[1], [1]], each) for side, each in names.items()}
+    join = sj.StreamJoin("a = b", TUMBLING, "t", algorithm)
+    assert join.push(**sides).num_rows + join.finish().num_rows == 1
+    join = sj.StreamJoin("a <= b", TUMBLING, "t", algorithm)
+    with pytest.raises(sj.ConditionError, match="joins by equality"):
+        join.push(**sides)
+
+
+@pytest.mark.parametrize("algorithm", ["prj", "pmj_jb"])
+def test_explain_tells_that_algorithms_by_equality_check_bands_over_pairs(algorithm):
+    text = sj.explain("l.k = r.k and abs(l.x - r.x) <= 1", TUMBLING, "t", algorithm)
+    index, filters = (
+        next(line for line in text.splitlines() if line.startswith(name))
+        for name in ("index", "filter")
+    )
+    assert "nothing: " in index
+    assert index.endswith("joined by l.k = r.k")
+    assert filters.endswith(" ABS(l.x - r.x) <= 1")
 
 
 @both_windows

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from streamjoin.advisor import MOST_BITS
 from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.partitioning import Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
@@ -19,7 +20,7 @@ from streamjoin.kernels import Int, Positions, RowIds, kernel
 from streamjoin.threads import share
 
 PART = 1 << 13  # left words of a partition: 64 KB, and as much for its table
-MOST_BITS = 12  # beyond, there are too many places to write to at a time
+CHOSEN_BITS = 12  # at most; beyond, there are too many places to write to at a time
 SHARES = 4  # runs of partitions for each thread, so that none waits long for the last
 
 
@@ -93,10 +94,10 @@ class PRJ:
     """The algorithm; without ``bits``, partitions of about `PART` left words."""
 
     def __init__(self, threads: int = 1, bits: int | None = None) -> None:
-        if bits is not None and not 0 < bits < CODE_BITS:
+        if bits is not None and not 0 < bits <= MOST_BITS:
             raise StreamJoinError(
-                f"bits={bits} cannot be taken from codes of {CODE_BITS} bits, of which a table "
-                f"needs one; give 1 to {CODE_BITS - 1}, or none"
+                f"bits={bits} cannot be taken from codes to make partitions; give 1 to "
+                f"{MOST_BITS}, for 2**{MOST_BITS} partitions at most, or none"
             )
         self.threads, self.bits, self.phases = threads, bits, Phases()
 
@@ -111,7 +112,7 @@ class PRJ:
             return []
         bits = self.bits
         if bits is None:
-            bits = min(bits_for(left.size // PART), MOST_BITS)
+            bits = min(bits_for(left.size // PART), CHOSEN_BITS)
         with self.phases.time("partition"):
             lefts, rights = (partition(words, bits, self.threads) for words in (left, right))
         with self.phases.time("probe"):

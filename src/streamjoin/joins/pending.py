@@ -1,7 +1,21 @@
 """Rows that wait until their tumbling windows close, of one side.
 
-Batches are kept as they come, small ones put together, and what is due is cut out of them: a row is
-copied when it comes, and once more if a part of its batch is due before the rest.
+Batches are kept as they come, small ones put together, and the rows of each are in the order of
+their windows, those of one window as they came. So what is due stands at the front of a batch, and
+to drop it moves the place where the batch begins::
+
+    windows     3 3 3 4 4 4 4 5 5 5 5 6 6 6 6
+    bound 4    |due .|still waits . . . . . .|
+    bound 6    |gone .|due . . . . . .|waits |   then 4 of 15 are left: they are copied
+
+Invariants, of each batch (`check`):
+
+1. the numbers of its windows never fall, and ``first`` and ``last`` are those at its ends;
+2. more than half of the rows that its memory holds still wait.
+
+A row is copied when it comes, and less than once more, on average, because the memory of rows that
+are gone is given back: the rest is copied when half of them are gone or more. Small batches that
+are put together are copied a few times.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,11 +34,38 @@ SMALL = 1 << 12  # rows of a batch that others are put together with
 
 @dataclass(frozen=True)
 class Waiting:
-    """A batch that waits, and the numbers of its first and its last window."""
+    """A batch in the order of its windows, and its last rows, which still wait."""
 
+    whole: Prepared
     batch: Prepared
-    first: int
-    last: int
+
+    @property
+    def first(self) -> int:
+        """The number of its first window."""
+        return int(window_numbers(self.batch)[0])
+
+    @property
+    def last(self) -> int:
+        """The number of its last window."""
+        return int(window_numbers(self.batch)[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        return self.whole.rows.nbytes + self.whole.keys.nbytes
+
+    def count_before(self, bound: int) -> int:
+        """Return how many rows are of windows before ``bound``."""
+        if self.last < bound:  # which may be greater than any key
+            return len(self.batch)
+        return int(np.searchsorted(window_numbers(self.batch), bound))
+
+    def without(self, count: int) -> "Waiting":
+        """Return what is left without the first rows."""
+        if 2 * (len(self.batch) - count) > len(self.whole):
+            return Waiting(self.whole, self.batch.take(slice(count, None)))
+        rest = self.batch.take(np.arange(count, len(self.batch)))
+        return Waiting(rest, rest)
 
 
 def window_numbers(batch: Prepared) -> Keys:
@@ -50,6 +91,14 @@ def by_window(batches: Mapping[Side, Prepared]) -> Iterator[tuple[int, dict[Side
     yield from sorted(parts.items())
 
 
+def in_order(batch: Prepared) -> Prepared | None:
+    """Return a copy in the order of windows, rows of one as they came; None if it is so already."""
+    numbers = window_numbers(batch)
+    if (numbers[1:] >= numbers[:-1]).all():
+        return None
+    return batch.take(np.argsort(numbers, kind="stable"))
+
+
 class Pending:
     """The rows of one side that wait."""
 
@@ -61,50 +110,50 @@ class Pending:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and their keys."""
-        return sum(each.batch.rows.nbytes + each.batch.keys.nbytes for each in self.waiting)
+        """Bytes of the rows and their keys, those that are gone but not yet given back included."""
+        return sum(each.nbytes for each in self.waiting)
 
     def add(self, batch: Prepared) -> None:
         """Let rows wait."""
         if len(batch):
-            numbers = window_numbers(batch)
-            kept = batch.with_rows(owned(batch.rows))
-            self._append(Waiting(kept, int(numbers.min()), int(numbers.max())))
+            self._append(in_order(batch) or batch.with_rows(owned(batch.rows)))
 
-    def _append(self, new: Waiting) -> None:
+    def _append(self, new: Prepared) -> None:
         """Add a batch, together with the last ones that are not much larger if it is small."""
-        together, size = [new], len(new.batch)
+        together, size = [new], len(new)
         while self.waiting and size < SMALL and len(self.waiting[-1].batch) < 2 * size:
-            together.append(self.waiting.pop())
-            size += len(together[-1].batch)
+            together.append(self.waiting.pop().batch)
+            size += len(together[-1])
         if len(together) > 1:
-            new = Waiting(
-                concatenate([each.batch for each in reversed(together)]),
-                min(each.first for each in together),
-                max(each.last for each in together),
-            )
-        self.waiting.append(new)
+            one = concatenate(together[::-1])
+            new = in_order(one) or one
+        self.waiting.append(Waiting(new, new))
 
     def due(self, bound: int) -> Prepared | None:
         """Return the rows of windows before ``bound``; they go on waiting."""
-        due = [self._before(each, bound) for each in self.waiting if each.first < bound]
+        due = [
+            each.batch.take(slice(0, each.count_before(bound)))
+            for each in self.waiting
+            if each.first < bound
+        ]
         return concatenate(due) if due else None
 
     def drop(self, bound: int) -> set[int]:
         """Forget the rows of windows before ``bound``; return the numbers of these."""
-        due = self.due(bound)
-        kept: list[Waiting] = []
+        gone: set[int] = set()
         for each in self.waiting:
-            if each.first >= bound:
-                kept.append(each)
-            elif each.last >= bound:
-                numbers = window_numbers(each.batch)
-                rest = each.batch.take(np.flatnonzero(numbers >= bound))
-                kept.append(Waiting(rest, int(numbers[numbers >= bound].min()), each.last))
-        self.waiting = kept
-        return set() if due is None else set(np.unique(window_numbers(due)).tolist())
+            if each.first < bound:
+                numbers = window_numbers(each.batch)[: each.count_before(bound)]
+                gone.update(np.unique(numbers).tolist())
+        self.waiting = [
+            each if each.first >= bound else each.without(each.count_before(bound))
+            for each in self.waiting
+            if each.last >= bound
+        ]
+        return gone
 
-    def _before(self, each: Waiting, bound: int) -> Prepared:
-        if each.last < bound:
-            return each.batch
-        return each.batch.take(np.flatnonzero(window_numbers(each.batch) < bound))
+    def check(self) -> None:
+        """Raise an error unless the invariants hold."""
+        for each in self.waiting:
+            assert (np.diff(window_numbers(each.batch)) >= 0).all(), "1: not in order"
+            assert len(each.whole) < 2 * len(each.batch), "2: too much memory"

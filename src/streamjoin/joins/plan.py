@@ -142,6 +142,11 @@ class JoinPlan:
         return last if isinstance(last, WindowPart) else None
 
     @property
+    def own_equalities(self) -> tuple[EqualityPart, ...]:
+        """The equalities of the condition."""
+        return self.equalities if self.window_part is None else self.equalities[:-1]
+
+    @property
     def closes(self) -> bool:
         """Whether rows match inside windows that close, one after the other."""
         return self.window_part is not None or self.longest_pause is not None

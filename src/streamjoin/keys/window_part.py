@@ -37,7 +37,7 @@ class WindowPart(EqualityPart):
 
     def start(self, number: int) -> int:
         """Return the first time in a window."""
-        return number if self.length < 1 else ceil(self.offset + number * self.length)
+        return number if self.length <= 1 else ceil(self.offset + number * self.length)
 
 
 def number_windows(times: Keys, length: Fraction, offset: Fraction) -> Keys:

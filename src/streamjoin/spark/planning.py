@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamjoin.advisor import advise
+from streamjoin.advisor import advise, check_equality
 from streamjoin.batches import check_unique
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError
@@ -116,6 +116,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tuple(Residual(flag) for flag in keys.flags()),
     )
     has_key = bool(parts) or config.time is not None
+    check_equality(config.algorithm, bool(computed.equalities), config.on)
     advise(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
     time = config.time and keys.compute_times(config.time)
@@ -148,7 +149,7 @@ def choose_routing(
                 "number them; use 'split' or 'auto'" + ("" if counted else ", or ordered='none'")
             )
         return "split", "every core numbers all rows, and stores its turn"
-    equal = plan.equalities if plan.window_part is None else plan.equalities[:-1]
+    equal = plan.own_equalities
     if config.is_closing(plan) and not equal:
         if routing not in ("auto", "split"):
             raise StreamJoinError(
