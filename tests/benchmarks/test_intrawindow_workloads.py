@@ -13,6 +13,7 @@ from streamjoin.benchmarks.intrawindow_inputs import (
     rovio,
     stock,
 )
+from streamjoin.benchmarks.intrawindow_scale import scale_of
 from streamjoin.benchmarks.intrawindow_workloads import (
     count_matches,
     debs,
@@ -22,6 +23,7 @@ from streamjoin.benchmarks.intrawindow_workloads import (
     static_micro,
     ysb,
 )
+from streamjoin.intrawindow.registry import make_lazy
 
 MATCHES = {"Stock 1 s": 15_598_112, "Stock 60 s": 786_396, "Rovio 6 s": 36_002_768}
 MAKERS = {
@@ -138,3 +140,8 @@ def test_a_folder_that_is_named_has_to_be_there(monkeypatch, tmp_path):
     assert data_folder() is None
     monkeypatch.delenv(VARIABLE)
     assert data_folder() in (None, BESIDE)
+
+
+def test_the_radix_bits_of_a_full_run_are_those_that_a_join_takes():
+    for bits in scale_of(quick=False).bits:
+        make_lazy("prj", 1, bits=bits)
