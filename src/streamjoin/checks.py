@@ -110,6 +110,8 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
             f"matches as rows come; leave emit out, or choose {', '.join(map(repr, others))}"
         )
+    if emit == "auto" and isinstance(window, SessionWindow):
+        return "close" if algorithm in LAZY or optimize == "throughput" else "eager"
     return emit or ("eager" if algorithm in EAGER else "close")
 
 

@@ -91,7 +91,7 @@ def explain(
         ("algorithm", describe_algorithm(condition, config)),
         ("tuning", ", ".join(f"{name} = {value}" for name, value in config.tuning)),
         ("cores", describe_cores(config)),
-        ("results", describe_emit(config) if closes(config) else results),
+        ("results", EMITS[config.emit] if closes(config) else results),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
@@ -100,13 +100,6 @@ def explain(
 def closes(config: JoinConfig) -> bool:
     """Whether windows close as a whole."""
     return isinstance(config.window, TumblingWindow | SessionWindow)
-
-
-def describe_emit(config: JoinConfig) -> str:
-    """Say when the matches of windows that close are returned."""
-    if isinstance(config.window, SessionWindow) and config.emit == "auto":
-        return EMITS["close"]
-    return EMITS[config.emit]
 
 
 def joins_whole(condition: Condition, config: JoinConfig) -> bool:

@@ -177,6 +177,25 @@ def test_a_restored_join_begins_anew():
     assert restored.stats.decision.algorithm == "shj_jb"
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "optimize", "pushed"),
+    [
+        ("auto", "throughput", 0),
+        ("auto", "latency", 1),
+        ("auto", "progressiveness", 1),
+        ("prj", "latency", 0),
+    ],
+)
+def test_sessions_emit_by_what_is_wanted(algorithm, optimize, pushed):
+    window = sj.SessionWindow("1 second")
+    options = {"emit": "auto", "algorithm": algorithm, "optimize": optimize}
+    join = sj.StreamJoin("l.k = r.k", window, time="t", **options)
+    assert join.push(rows(0, [1]), rows(0, [1])).num_rows == pushed
+    assert join.finish().num_rows == 1 - pushed
+    told = "as rows come" if pushed else "when a window closes"
+    assert f"results      {told}" in sj.explain("l.k = r.k", window, "t", **options)
+
+
 def test_tables_and_sessions_ask_it_too():
     table = rows(0, np.arange(3_000))
     assert sj.join_tables(table, table, on="l.k = r.k").num_rows == 3_000

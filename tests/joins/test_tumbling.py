@@ -23,7 +23,7 @@ from joins.small_streams import CONDITIONS, conditions, duckdb_pairs, streams
 from joins.window_oracle import Arrived, pushed
 from streamjoin.advisor import EAGER
 from streamjoin.intrawindow.prj import join_parts
-from streamjoin.intrawindow.words import PAD
+from streamjoin.intrawindow.words import PAD, rows_of, uppers_of
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 
@@ -70,10 +70,11 @@ def test_many_rows_of_one_key_in_a_small_partition():
     """Buckets of a table are told apart by the bits of the code only, not by those of the row."""
     code = np.uint64(0xABCDEF01 << 32)
     left, right = (code | np.array(rows, np.uint64) for rows in (range(64), [2**31 - 1]))
-    starts, counts = np.empty(1, np.int32), np.empty(1, np.int32)
+    counts = np.empty(1, np.int32)
     whole = np.array([0, left.size]), np.array([0, 1])
-    total = join_parts(np.append(left, np.zeros(PAD, np.uint64)), right, *whole, 28, starts, counts)
+    total = join_parts(np.append(left, np.zeros(PAD, np.uint64)), right, *whole, 28, counts)
     assert (total, counts.tolist()) == (64, [64])
+    assert (uppers_of(right).tolist(), rows_of(right).tolist()) == ([0], [2**31 - 1])
 
 
 @settings(random, max_examples=25)

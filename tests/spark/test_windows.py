@@ -119,6 +119,14 @@ def test_tables(session):
         assert found
 
 
+def test_algorithms_that_do_not_join_tables(session):
+    frame = session.createDataFrame(table(flat(make_batches(8, count=1))[0]))
+    for algorithm, rule in [("npj", "probe an index"), ("shj_jm", "are all there at once")]:
+        for call in (sjs.join, sjs.explain):
+            with pytest.raises(StreamJoinError, match=rule):
+                call(frame, frame, "l.k = r.k", TUMBLING, "t", algorithm=algorithm)
+
+
 def test_what_does_not_fit(session, tmp_path):
     streams = Streams(session, tmp_path)
     streams.add(*map(table, make_batches(1)[0]))

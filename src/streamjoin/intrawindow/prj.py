@@ -15,7 +15,7 @@ from streamjoin.intrawindow.partitioning import Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece, even
 from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
-from streamjoin.intrawindow.words import CODE_BITS, Words
+from streamjoin.intrawindow.words import CODE_BITS, Words, uppers_of
 from streamjoin.kernels import Int, Positions, RowIds, kernel
 from streamjoin.threads import share
 
@@ -59,14 +59,15 @@ def join_parts(
     left_starts: Positions,
     right_starts: Positions,
     bits: Int,
-    starts: RowIds,
     counts: RowIds,
 ) -> int:
     """Join partitions one by one; return the number of matches.
 
-    Left words become tables, partition by partition; the runs are those of the right words here.
+    Left words become tables, partition by partition. In the right ones, the start of their run
+    takes the place of the code; ``counts`` are those of the right words here.
     """
     origin, total, widest = right_starts[0], 0, 1
+    half, row = np.uint64(32), np.uint64(2**32 - 1)
     for part in range(left_starts.size - 1):
         widest = max(widest, left_starts[part + 1] - left_starts[part])
     places, spare = np.empty(4 * widest + 1, np.int32), np.empty(widest, np.uint64)
@@ -83,9 +84,11 @@ def join_parts(
         if begin < end:
             make_table(left[first:last], first, (before, behind), ends, spare)
         for i in range(begin, end):
-            bucket = np.int64((right[i] << before) >> behind)
-            start, count = find_run(left, ends[bucket], ends[bucket + 1], right[i])
-            starts[i - origin], counts[i - origin] = start, count
+            word = right[i]
+            bucket = np.int64((word << before) >> behind)
+            start, count = find_run(left, ends[bucket], ends[bucket + 1], word)
+            right[i] = np.uint64(start) << half | word & row
+            counts[i - origin] = count
             total += count
     return total
 
@@ -121,19 +124,17 @@ class PRJ:
                 first, last = parts
                 span = slice(first, last + 1)
                 begin, end = rights.starts[first], rights.starts[last]
-                starts, counts = np.empty(end - begin, np.int32), np.empty(end - begin, np.int32)
+                counts = np.empty(end - begin, np.int32)
                 total = join_parts(
                     lefts.words,
                     rights.words,
                     lefts.starts[span],
                     rights.starts[span],
                     bits,
-                    starts,
                     counts,
                 )
-                return Piece.of(
-                    "right", rights.words[begin:end], starts, counts, total, lefts.words
-                )
+                words = rights.words[begin:end]
+                return Piece.of("right", words, uppers_of(words), counts, total, lefts.words)
 
             found = share(work, shares(lefts, rights, self.threads), self.threads)
             return even(found, self.threads)

@@ -87,3 +87,9 @@ def rows_of(words: Words) -> RowIds:
     """Return the row numbers of words, as a view."""
     rows: RowIds = words.view(np.int32)[0 if np.little_endian else 1 :: 2]
     return rows
+
+
+def uppers_of(words: Words) -> RowIds:
+    """Return what stands above the row numbers, as a view: codes, or what has taken their place."""
+    uppers: RowIds = words.view(np.int32)[1 if np.little_endian else 0 :: 2]
+    return uppers

@@ -73,6 +73,11 @@ def window_numbers(batch: Prepared) -> Keys:
     return batch.keys.equalities[WINDOW]
 
 
+def distinct(numbers: Keys) -> set[int]:
+    """Return the different ones of numbers that never fall."""
+    return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
+
+
 def by_window(batches: Mapping[Side, Prepared]) -> Iterator[tuple[int, dict[Side, Prepared]]]:
     """Cut what is kept by the windows that rows are in, oldest first; rows stay in order."""
     parts: dict[int, dict[Side, Prepared]] = {}
@@ -113,6 +118,11 @@ class Pending:
         """Bytes of the rows and their keys, those that are gone but not yet given back included."""
         return sum(each.nbytes for each in self.waiting)
 
+    @property
+    def windows(self) -> set[int]:
+        """The numbers of windows that have rows here."""
+        return {number for each in self.waiting for number in distinct(window_numbers(each.batch))}
+
     def add(self, batch: Prepared) -> None:
         """Let rows wait."""
         if len(batch):
@@ -143,8 +153,7 @@ class Pending:
         gone: set[int] = set()
         for each in self.waiting:
             if each.first < bound:
-                numbers = window_numbers(each.batch)[: each.count_before(bound)]
-                gone.update(np.unique(numbers).tolist())
+                gone |= distinct(window_numbers(each.batch)[: each.count_before(bound)])
         self.waiting = [
             each if each.first >= bound else each.without(each.count_before(bound))
             for each in self.waiting

@@ -215,7 +215,7 @@ class TumblingJoin:
                 for side in SIDES
             },
             self.nbytes,
-            len(self.eager) + len(self._waiting_windows()),
+            len(self.eager.keys() | self.pending["left"].windows | self.pending["right"].windows),
         )
 
     @property
@@ -232,14 +232,6 @@ class TumblingJoin:
         waiting = [each.first for pending in self.pending.values() for each in pending.waiting]
         first = min([*waiting, *self.eager], default=None)
         return None if first is None else (part.start(first), part.start(first + 1))
-
-    def _waiting_windows(self) -> set[int]:
-        numbers = [
-            np.unique(window_numbers(each.batch))
-            for pending in self.pending.values()
-            for each in pending.waiting
-        ]
-        return set(np.concatenate([*numbers, np.empty(0, np.int64)]).tolist())
 
     def report(self) -> None:
         """Nothing is ever lost here."""

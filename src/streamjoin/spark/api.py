@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamjoin.checks import ColumnPair
+from streamjoin.advisor import LAZY
+from streamjoin.checks import ColumnPair, check_finite
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.joins.binding import bind_order
@@ -27,7 +28,7 @@ from streamjoin.spark.session import check_cores, check_session, labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
-from streamjoin.windows import CountWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 
@@ -102,6 +103,8 @@ def join(
     )
     check_cores(cores)
     check_order(left, right, config)
+    if not left.isStreaming:
+        check_algorithm(config)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
@@ -148,6 +151,8 @@ def explain(
     )
     check_cores(cores)
     check_order(left, right, config)
+    if not left.isStreaming:
+        check_algorithm(config)
     inputs = prepare_inputs(left, right, config)
     number: int | str = cores or "as many as a sample of the tables asks for"
     if left.isStreaming:
@@ -216,6 +221,17 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
         raise StreamJoinError(
             f"{streaming} is a stream and {table} is not; read both with spark.readStream, or both "
             "with spark.read"
+        )
+
+
+def check_algorithm(config: JoinConfig) -> None:
+    """Refuse algorithms that tables on Spark are not joined by."""
+    check_finite(config.algorithm)
+    if config.algorithm in LAZY and not isinstance(config.window, SessionWindow):
+        raise StreamJoinError(
+            f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "
+            "those of one table probe an index of the other's as they come; leave algorithm out, "
+            "or use streamjoin.join_tables for data that fit into memory"
         )
 
 
