@@ -19,7 +19,7 @@ AHEAD = 16  # lookups: about as many cache lines as a core can wait for at a tim
 
 @instruction
 def prefetch(typing: Any, array: Any, place: Any) -> Any:
-    """Ask for the cache line of an element; it must exist."""
+    """Ask for the cache line of an element; behind the last one, that does nothing."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
