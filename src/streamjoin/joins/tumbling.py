@@ -68,8 +68,8 @@ class TumblingJoin:
     def _push(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
         """Take rows into eager windows, and take them out again unless all is delivered."""
         known = {*self.eager, *self.lazy}
-        self.touched = touched = list[EagerWindow]()
-        finished = False
+        touched: list[EagerWindow] = []
+        self.touched, finished = touched, False
         try:
             for number, sides in by_window(batches):
                 window = self._window(number, sides)
