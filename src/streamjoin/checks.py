@@ -8,7 +8,7 @@ from typing import Any
 from streamjoin.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY, MOST_BITS
 from streamjoin.durations import Duration
 from streamjoin.errors import StreamJoinError, WindowError
-from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 
@@ -74,18 +74,14 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"optimize={optimize!r} does not exist; choose {', '.join(map(repr, GOALS))}"
         )
     closes = isinstance(window, TumblingWindow | SessionWindow)
-    if emit is not None and not closes:
+    given = "emit" if emit is not None else "optimize" if optimize != GOALS[0] else ""
+    if given and not closes:
         when = "as rows come"
         if window is None:
             when = "all together, since all rows of tables are there"
         raise WindowError(
-            f"emit={emit!r} is for windows that close; with window={window!r} leave it out: "
-            f"matches are returned {when}"
-        )
-    if optimize != GOALS[0] and isinstance(window, TimeWindow | CountWindow):
-        raise WindowError(
-            f"optimize={optimize!r} is for windows that close, whose algorithm it chooses; with "
-            f"window={window!r} leave it out: matches are returned as rows come"
+            f"{given}={emit or optimize!r} is for windows that close; with window={window!r} leave "
+            f"it out: matches are returned {when}"
         )
     if algorithm in LAZY and window is not None and not closes:
         raise WindowError(

@@ -134,8 +134,6 @@ def join(
     window: WindowOption = None,
     time: TimeOption = None,
     algorithm: AlgorithmOption = "auto",
-    emit: EmitOption = None,
-    optimize: OptimizeOption = "throughput",
     tuning: TuningOption = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     out: Annotated[
@@ -169,8 +167,6 @@ def join(
             time=as_columns(time),
             algorithm=algorithm,
             threads=threads,
-            emit=emit,
-            optimize=optimize,
             tuning=as_tuning(tuning),
         )
         typer.echo(told)

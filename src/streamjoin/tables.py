@@ -31,16 +31,13 @@ def join_tables(
     algorithm: str = "auto",
     order: ColumnPair = None,
     threads: int | None = None,
-    emit: str | None = None,
-    optimize: str = "throughput",
     tuning: Mapping[str, int] | None = None,
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
 
-    All rows are there, so ``emit`` and ``optimize``, which `StreamJoin` has too, change nothing,
-    and the algorithms for rows that come (``"shj_jm"`` and the like) are refused. ``tuning`` sets
-    knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
-    ``"mpass"``.
+    All rows are there, so the algorithms for rows that come (``"shj_jm"`` and the like) are
+    refused. ``tuning`` sets knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of
+    ``"mway"`` and ``"mpass"``.
 
     >>> trades = pa.table({"price": [10.0, 20.0]})
     >>> quotes = pa.table({"price": [10.02, 15.0]})
@@ -48,17 +45,7 @@ def join_tables(
     [{'price': 10.0, 'price_right': 10.02}]
     """
     check_finite(algorithm)
-    config = JoinConfig.check(
-        on,
-        window,
-        time,
-        order,
-        algorithm,
-        threads=threads,
-        emit=emit,
-        optimize=optimize,
-        tuning=tuning,
-    )
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
         joined = engine.push(batches)
@@ -76,8 +63,6 @@ def find_matches(
     algorithm: str = "auto",
     order: ColumnPair = None,
     threads: int | None = None,
-    emit: str | None = None,
-    optimize: str = "throughput",
     tuning: Mapping[str, int] | None = None,
 ) -> Results:
     """Join two finite tables as `join_tables` does, but leave the matches where they are.
@@ -92,17 +77,7 @@ def find_matches(
     3
     """
     check_finite(algorithm)
-    config = JoinConfig.check(
-        on,
-        window,
-        time,
-        order,
-        algorithm,
-        threads=threads,
-        emit=emit,
-        optimize=optimize,
-        tuning=tuning,
-    )
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     engine, batches = _open(config, left, right)
     if isinstance(window, CountWindow):
         found = engine.find(batches)

@@ -199,7 +199,7 @@ def test_sessions_emit_by_what_is_wanted(algorithm, optimize, pushed):
 def test_tables_and_sessions_ask_it_too():
     table = rows(0, np.arange(3_000))
     assert sj.join_tables(table, table, on="l.k = r.k").num_rows == 3_000
-    assert sj.find_matches(table, table, on="l.k = r.k", optimize="latency").count() == 3_000
+    assert sj.find_matches(table, table, on="l.k = r.k").count() == 3_000
     join = sj.StreamJoin("l.k = r.k", sj.SessionWindow("1 second"), time="t")
     join.push(table, table.slice(0))
     assert join.finish().num_rows == 3_000

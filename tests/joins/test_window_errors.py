@@ -105,9 +105,12 @@ def test_knobs_may_be_numpy_integers():
     assert sj.StreamJoin.restore(join.snapshot()).finish().num_rows == 1
 
 
-def test_tables_have_no_time_to_emit_at():
-    with pytest.raises(sj.WindowError, match="all together, since all rows of tables are there"):
-        sj.join_tables(rows((1, 1)), rows((1, 1)), "l.k = r.k", emit="close")
+@pytest.mark.parametrize("option", [{"emit": "close"}, {"optimize": "latency"}])
+def test_tables_have_no_time_to_emit_at(option):
+    (name, value), *_ = option.items()
+    with pytest.raises(sj.WindowError, match=f"^{name}='{value}' is for windows that close") as it:
+        sj.explain("l.k = r.k", **option)
+    assert "all together, since all rows of tables are there" in str(it.value)
 
 
 def test_explain_of_sessions_says_once_when_rows_are_joined():
