@@ -6,8 +6,6 @@ latency and progress: the study's figures 5 to 16 and 18 again, with what it fou
 comes out here. All joins find the same matches; this is asserted at each point.
 """
 
-import numpy as np
-
 from streamjoin.benchmarks import intrawindow_spark
 from streamjoin.benchmarks.harness import Report
 from streamjoin.benchmarks.intrawindow_advice import advice
@@ -19,7 +17,7 @@ from streamjoin.benchmarks.intrawindow_peers import against_peers
 from streamjoin.benchmarks.intrawindow_scale import scale_of
 from streamjoin.benchmarks.intrawindow_sensitivity import sensitivity
 from streamjoin.benchmarks.intrawindow_simulator import BLOCK, STEP, arrivals_of
-from streamjoin.benchmarks.intrawindow_static import against_study
+from streamjoin.benchmarks.intrawindow_static import against_study, touch_memory
 from streamjoin.benchmarks.intrawindow_workloads import SEED, micro, static_micro
 
 MEMORY = 4 << 30  # bytes, more than any join here needs
@@ -33,7 +31,7 @@ def run(report: Report, quick: bool) -> None:
     with report.step("compiling"):
         compile_all()
     with report.step("touching memory"):
-        np.ones(MEMORY // scale.shrink, np.uint8)  # a virtual machine is slow to give it at first
+        touch_memory(MEMORY // scale.shrink)
     against_study(report, scale)
     against_peers(report, scale)
     real = real_workloads(report, scale)
