@@ -92,6 +92,20 @@ def test_a_source_that_waits_for_the_join_is_not_slow(monkeypatch, emit, optimiz
     assert "and the join was busy for 100% of it" in join.stats.decision.branch[0]
 
 
+def test_what_others_do_with_matches_is_not_work():
+    """A reader takes 5 s for each piece of a stream; the join has rested meanwhile."""
+    clock, join = [0.0], make("eager")
+    join.push(rows(0, []), rows(0, []))
+    engine = join._state.engine
+    engine.join.adviser.clock = lambda: clock[0]
+    for first in range(0, 300, 100):
+        batch = rows(0, np.arange(first, first + 100)).combine_chunks().to_batches()[0]
+        for _ in engine.flow({"left": batch, "right": batch}):
+            clock[0] += 5.0
+    join.advance(1_000)
+    assert engine.join.adviser.traits.worked == 0.0
+
+
 def test_windows_of_a_far_future_do_not_keep_it_from_looking(monkeypatch):
     monkeypatch.setattr(adviser, "MOST", 4)
     join = make("eager")

@@ -66,8 +66,9 @@ class Adviser:
             self.resting_since = None
 
     def end_work(self) -> None:
-        """Note that it waits for more."""
-        self.resting_since = self.clock()
+        """Note that it waits, for more or for others."""
+        if self.resting_since is None:
+            self.resting_since = self.clock()
 
     def choose_closed(self, sides: Mapping[Side, Prepared]) -> str:
         """Return the algorithm for rows that are all there."""

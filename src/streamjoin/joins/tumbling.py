@@ -62,8 +62,18 @@ class TumblingJoin:
     ) -> Iterator[Any]:
         """Look for matches in eager windows; if that fails, or is not finished, nothing changes."""
         if self.open_window is not None:
-            self.adviser.begin_work()
-            yield from timed(self._push(batches, deliver or self.deliver), self.seconds, "probe")
+            yield from self._working(self._push(batches, deliver or self.deliver))
+
+    def _working(self, items: Generator[Any, None, None]) -> Iterator[Any]:
+        """Pass items on; what others do with them is not the work of this join."""
+        self.adviser.begin_work()
+        try:
+            for item in timed(items, self.seconds, "probe"):
+                self.adviser.end_work()
+                yield item
+                self.adviser.begin_work()
+        finally:
+            self.adviser.end_work()
 
     def _push(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
         """Take rows into eager windows, and take them out again unless all is delivered."""
@@ -85,7 +95,6 @@ class TumblingJoin:
                     window.undo()
                 self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
                 self.lazy &= known
-                self.adviser.end_work()
 
     def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
@@ -100,6 +109,7 @@ class TumblingJoin:
 
     def store(self, batches: Batches) -> None:
         """Keep the rows: those of eager windows are there already."""
+        self.adviser.begin_work()
         self._keep(batches)
         if self.adviser.decides and self.open_window is not None:
             self.adviser.watch(batches, self.closed.within_one)
@@ -163,8 +173,7 @@ class TumblingJoin:
         bound = self._bound(clock)
         if bound is None:
             return
-        self.adviser.begin_work()
-        yield from timed(self._closing(bound, deliver or self.deliver), self.seconds, "probe")
+        yield from self._working(self._closing(bound, deliver or self.deliver))
 
     def _closing(self, bound: int, deliver: Deliver) -> Generator[Any, None, None]:
         """Look for the matches of the windows before ``bound``; one that fails fails alone."""
@@ -185,6 +194,7 @@ class TumblingJoin:
         if bound is None:
             return
         begin = perf_counter()
+        self.adviser.begin_work()
         gone = {number for number in self.eager if number < bound}
         for number in gone:
             del self.eager[number]
