@@ -227,6 +227,19 @@ def test_bench_prints_a_table_and_writes_json(tmp_path, monkeypatch):
     assert json.loads(path.read_text())["claims"][0]["value"] == 9.0
 
 
+def test_bench_keeps_what_was_measured_before_an_error(tmp_path, monkeypatch):
+    def suite(report, quick):
+        report.speedup("much faster", Series("a", (1.0,)), Series("b", (9.0,)), target=3)
+        raise RuntimeError("the run does not count")
+
+    monkeypatch.setitem(registry.SUITES, "example", suite)
+    path = tmp_path / "report.json"
+    result = run("bench", "example", "--json", path)
+    assert isinstance(result.exception, RuntimeError)
+    assert "much" in result.stdout
+    assert json.loads(path.read_text())["claims"][0]["value"] == 9.0
+
+
 def test_bench_draws_figures(tmp_path, monkeypatch):
     def suite(report, quick):
         figure = Figure("fig1", "a title", "x", "y")

@@ -254,14 +254,17 @@ def bench(
         if json is not None:
             check_folder(json)
         report = Report(suite, quick)
-        run(report, quick)
-        Console().print(report.table())
-        if json is not None:
-            report.to_json(json)
-            typer.echo(f"written to {json}")
-        if plots is not None:
-            files = draw(report.figures, plots)
-            typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
+        try:
+            run(report, quick)
+        finally:  # what was measured before an error took its time too
+            if report.claims:
+                Console().print(report.table())
+            if json is not None:
+                report.to_json(json)
+                typer.echo(f"written to {json}")
+            if plots is not None:
+                files = draw(report.figures, plots)
+                typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
 
 
 @contextmanager
