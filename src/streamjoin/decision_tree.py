@@ -150,14 +150,14 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix nothing is partitioned, but each thread takes in all left rows, and its tables
-    have all left keys and, if they repeat, most right ones. While a step runs, rows come for the
+    Over a matrix nothing is partitioned, but left rows probe the tables of all threads, and these
+    have, if keys repeat, most right ones. While a step runs, rows come for the
     next one, so it takes the longer the busier the join is; and towards the end of a window, when
     most rows to match are there, it is about twice as busy as on average.
     """
     (left, right), threads = traits.rows, traits.threads
-    keys = (threads * traits.keys[0], min(threads * traits.keys[1], right))
-    more = (threads * left + right) / (left + right)
+    keys = (traits.keys[0], min(threads * traits.keys[1], right))
+    more = ((1 + threads) / 2 * left + right) / (left + right)  # a probe is half of what a row does
     copied = more * traits.busy(costs.eager, costs, keys)
     steps = (costs.matrix_step, 2 * copied), (costs.biclique_step, 2 * busy)
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)

@@ -14,12 +14,22 @@ from typing import TypeVar
 
 S = TypeVar("S")
 R = TypeVar("R")
+ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
 
 
 @lru_cache(maxsize=1)
 def helpers() -> ThreadPoolExecutor:
     """Return the threads that help, made when first needed."""
     return ThreadPoolExecutor(thread_name_prefix="streamjoin")
+
+
+def threads_for(tuples: int, threads: int) -> int:
+    """Return how many threads share the work for so many tuples.
+
+    >>> threads_for(100, 4), threads_for(100_000, 4)
+    (1, 4)
+    """
+    return threads if tuples > ALONE else 1
 
 
 def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[R]:

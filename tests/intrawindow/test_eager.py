@@ -24,10 +24,12 @@ every_eager = pytest.mark.parametrize("name", EAGER)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    """Let tables grow and pushes be cut after a few rows."""
+    """Let tables grow, pushes be cut and threads wake after a few rows."""
     monkeypatch.setattr(partitioning, "CHUNK", 8)
     monkeypatch.setattr(code_table, "FEWEST", 2)
     monkeypatch.setattr(shj, "STEP", 50)
+    monkeypatch.setattr(shj, "PART", 16)
+    monkeypatch.setattr("streamjoin.threads.ALONE", 20)
 
 
 @st.composite

@@ -14,8 +14,7 @@ write the pairs is more. So both are reported beside the C++ figure; with unique
 to each other, and with d100, Stock 1 s and Rovio the truth is between them.
 
 The joins take turns, so that a second in which the machine is slow is one run of each and not all
-runs of one. Before each turn, memory is touched: a virtual machine's host takes back what is free
-for some seconds, and to get it again takes ten times as long as to use it.
+runs of one. Memory that a join has left is kept for the next one (`machine.keep_memory`).
 """
 
 import gc
@@ -60,7 +59,6 @@ KEPT = ("Micro d1, ", "Micro d10, ")
 FEW = 20_000_000  # matches of which all are kept
 SMALL, SHORT = 1_000_000, 3  # inputs below which so many times as many runs are made
 STEPS = 10
-MEMORY_EACH = 200  # bytes an input, more than any join here needs at a time
 
 Block = tuple[RowIds, RowIds]
 
@@ -146,13 +144,7 @@ def encode(workload: Workload) -> float:
 
 def take_turn(arrivals: Arrivals) -> dict[str, Run]:
     """Run all joins once."""
-    touch_memory(MEMORY_EACH * arrivals.workload.inputs)
     return {name: run_once(name, arrivals) for name in LABELS}
-
-
-def touch_memory(size: int) -> None:
-    """Have so many bytes given to this machine, and let them go again."""
-    np.ones(size, np.uint8)
 
 
 def run_once(name: str, arrivals: Arrivals) -> Run:

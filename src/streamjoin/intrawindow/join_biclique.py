@@ -11,31 +11,30 @@ code of a tuple tells its group, and its turn its core, so nothing has to be not
 from collections.abc import Callable
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.intrawindow.join_matrix import JoinMatrix, threads_for
 from streamjoin.intrawindow.partitioning import split_evenly
 from streamjoin.intrawindow.phases import Phases, total_seconds
 from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.protocol import Core
+from streamjoin.intrawindow.protocol import Eager
 from streamjoin.intrawindow.words import Words
-from streamjoin.threads import share
+from streamjoin.threads import share, threads_for
 
 
 class JoinBiclique:
     """Groups of cores, each with the tuples of its codes."""
 
-    def __init__(self, make_core: Callable[[], Core], threads: int = 1, group: int = 1) -> None:
+    def __init__(self, make_group: Callable[[], Eager], threads: int = 1, group: int = 1) -> None:
         if group < 1 or threads % group:
             raise StreamJoinError(
                 f"group={group} cores do not divide {threads} threads into even groups; give a "
                 f"divisor of {threads}"
             )
         self.threads, self.phases = threads, Phases()
-        self.groups = [JoinMatrix(make_core, group) for _ in range(threads // group)]
+        self.groups = [make_group() for _ in range(threads // group)]
 
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds so far, by phase."""
-        summed = total_seconds([core for group in self.groups for core in group.cores])
+        summed = total_seconds(self.groups)
         return summed | {"partition": summed["partition"] + self.phases.seconds["partition"]}
 
     def push(self, left: Words, right: Words) -> list[Piece]:

@@ -10,27 +10,16 @@ from collections.abc import Callable, Sequence
 
 from streamjoin.intrawindow.phases import total_seconds
 from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.protocol import Core
+from streamjoin.intrawindow.protocol import Eager
 from streamjoin.intrawindow.words import Words
-from streamjoin.threads import share
-
-ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
-
-
-def threads_for(tuples: int, cores: int) -> int:
-    """Return how many threads do the work of some cores for so many tuples.
-
-    >>> threads_for(100, 4), threads_for(100_000, 4)
-    (1, 4)
-    """
-    return cores if tuples > ALONE else 1
+from streamjoin.threads import share, threads_for
 
 
 class JoinMatrix:
     """Cores that each have all left tuples, and a share of the right ones."""
 
-    def __init__(self, make_core: Callable[[], Core], threads: int = 1) -> None:
-        self.cores: Sequence[Core] = [make_core() for _ in range(threads)]
+    def __init__(self, make_core: Callable[[], Eager], threads: int = 1) -> None:
+        self.cores: Sequence[Eager] = [make_core() for _ in range(threads)]
         self.rows = 0  # of right, so far: whose turn it is
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from time import perf_counter
 from typing import Protocol
 
@@ -9,10 +10,11 @@ PHASES = ("partition", "build", "merge", "probe")  # "build" is sorting, too
 
 
 class Phases:
-    """Seconds so far, by phase."""
+    """Seconds so far, by phase, of all threads together."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
+        self._adding = Lock()
 
     @contextmanager
     def time(self, phase: str) -> Iterator[None]:
@@ -21,15 +23,20 @@ class Phases:
         try:
             yield
         finally:
-            self.seconds[phase] += perf_counter() - begin
+            spent = perf_counter() - begin
+            with self._adding:
+                self.seconds[phase] += spent
 
 
 class Timed(Protocol):
     """Something that counts its seconds."""
 
-    phases: Phases
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds so far, by phase."""
+        ...
 
 
 def total_seconds(parts: Sequence[Timed]) -> dict[str, float]:
     """Return the seconds of all parts, by phase."""
-    return {phase: sum(part.phases.seconds[phase] for part in parts) for phase in PHASES}
+    return {phase: sum(part.seconds[phase] for part in parts) for phase in PHASES}

@@ -121,6 +121,11 @@ class PMJ:
         self.delta, self.phases = delta, Phases()
         self.left, self.right = Runs(), Runs()
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds so far, by phase."""
+        return self.phases.seconds
+
     def push(self, left: Words, right: Words) -> list[Piece]:
         """Take tuples in; once enough have come, return what matches among these."""
         found, half = [], max(self.delta // 2, 1)

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.words import Words
 
@@ -21,7 +20,7 @@ class Lazy(Protocol):
 
 
 class Eager(Protocol):
-    """An algorithm that joins tuples as they come; an object for each window."""
+    """An algorithm that joins tuples as they come, or one of its cores; an object a window."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -39,23 +38,4 @@ class Eager(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes that the window takes."""
-        ...
-
-
-class Core(Protocol):
-    """One of the cores that an eager algorithm is spread over."""
-
-    phases: Phases
-
-    def push(self, left: Words, right: Words) -> list[Piece]:
-        """Take tuples in, and return matches that are new."""
-        ...
-
-    def close(self) -> list[Piece]:
-        """Return the matches that only the end gives."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it takes."""
         ...

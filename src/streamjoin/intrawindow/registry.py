@@ -22,22 +22,18 @@ def pmj_matrix(threads: int = 1, delta: int = DELTA) -> JoinMatrix:
 
 def pmj_biclique(threads: int = 1, delta: int = DELTA, group: int = 1) -> JoinBiclique:
     """Return PMJ over a join biclique; each core has its part of ``delta``."""
-    return JoinBiclique(partial(PMJ, max(delta * group // threads, 2)), threads, group)
-
-
-def shj_matrix(threads: int = 1) -> JoinMatrix:
-    """Return SHJ over a join matrix."""
-    return JoinMatrix(SHJ, threads)
+    part = max(delta * group // threads, 2)
+    return JoinBiclique(partial(pmj_matrix, group, part), threads, group)
 
 
 def shj_biclique(threads: int = 1, group: int = 1) -> JoinBiclique:
     """Return SHJ over a join biclique."""
-    return JoinBiclique(SHJ, threads, group)
+    return JoinBiclique(partial(SHJ, group), threads, group)
 
 
 LAZY: dict[str, Callable[..., Lazy]] = {"npj": NPJ, "prj": PRJ, "mway": MWay, "mpass": MPass}
 EAGER: dict[str, Callable[..., Eager]] = {
-    "shj_jm": shj_matrix,
+    "shj_jm": SHJ,
     "shj_jb": shj_biclique,
     "pmj_jm": pmj_matrix,
     "pmj_jb": pmj_biclique,
