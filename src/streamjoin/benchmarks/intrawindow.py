@@ -29,10 +29,10 @@ def run(report: Report, quick: bool) -> None:
     scale = scale_of(quick)
     report.seed("streams", SEED)
     report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
-    with report.step("compiling"):
-        compile_all()
     with report.step("getting memory"):
         report.settings["keeps_memory"] = keep_memory(MEMORY // scale.shrink)
+    with report.step("compiling"):
+        compile_all()
     against_study(report, scale)
     against_peers(report, scale)
     real = real_workloads(report, scale)

@@ -56,6 +56,8 @@ def processors(count: int | None) -> Iterator[None]:
 def keep_memory(size: int) -> bool:
     """Take ``size`` bytes, and never give memory back to the system; return whether that is so.
 
+    To be called before there are threads: those that are there keep a heap of their own.
+
     The C library maps large arrays one by one and gives each back. Pages that a program gets are
     new ones, then: they have to be cleared, and if the host of a virtual machine has taken them in
     the meantime, it takes it 2 ms a MiB, ten times as long, to bring them back. DuckDB and Polars
