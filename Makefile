@@ -9,8 +9,9 @@ PIP    := pip==26.3
 SUITE  ?= engine
 ARGS   ?=
 WORKERS ?= 2
-# By file, so that the Spark session of a test file starts in one worker only.
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+# By file, and all that need Spark in one worker (conftest.py), so that its session starts once;
+# in the order of files, so that it starts early and the others go on beside it.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long test-fast lint bench clean java

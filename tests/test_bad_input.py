@@ -413,11 +413,28 @@ def test_a_time_column_with_an_odd_name():
     assert result.num_rows == 5
 
 
-def test_a_caller_may_reuse_its_buffers():
-    # Once: NumPy memory behind a batch is kept, not copied, so stored rows change with it.
-    values = np.array([1, 2, 3])
-    join = sj.StreamJoin("l.k = r.k", sj.CountWindow(10))
-    join.push(left=pa.table({"k": pa.array(values), "x": pa.array(values)}))
-    values[:] = 0
-    result = join.push(right=pa.table({"k": [1, 2, 3], "y": [1, 2, 3]}))
-    assert sorted(result["x"].to_pylist()) == [1, 2, 3]
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window": sj.CountWindow(10)},
+        {"window": sj.TimeWindow(10), "time": "t"},
+        {"window": sj.TumblingWindow(10), "time": "t"},
+        {"window": sj.TumblingWindow(10), "time": "t", "emit": "eager"},
+        {"window": sj.SessionWindow(10), "time": "t"},
+        {"window": sj.SessionWindow(10), "time": "t", "emit": "eager"},
+    ],
+    ids=lambda options: f"{options['window']}, {options.get('emit')}",
+)
+def test_a_caller_may_reuse_its_buffers(options, both):
+    # Once: NumPy memory behind a batch is kept, not copied, so stored rows change with it; and the
+    # keys of rows that wait for the end of a window.
+    values, times = np.array([1, 2, 3]), np.array([1, 2, 3])
+    left = pa.table({"k": pa.array(values), "t": pa.array(times), "x": pa.array(values)})
+    other = pa.table({"k": [7], "t": [1], "y": [7]})
+    join = sj.StreamJoin("l.k = r.k", **options)
+    join.push(left, other if both else None)
+    values[:], times[:] = 7, 100
+    results = [join.push(right=pa.table({"k": [1, 2, 3], "t": [1, 2, 3], "y": [1, 2, 3]}))]
+    results.append(join.finish())
+    assert sorted(x for each in results for x in each["x"].to_pylist()) == [1, 2, 3]

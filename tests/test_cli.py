@@ -104,7 +104,7 @@ def test_explain_tells_the_parts_and_the_algorithm():
 def test_explain_tells_of_windows_that_close():
     window = ("--window", "tumbling 1 minute", "--time", "ts")
     result = run("explain", "l.x = r.x", *window, "--emit", "auto", "--optimize", "latency")
-    assert "for latency, by the window before" in result.stdout
+    assert "for latency, by the last window" in result.stdout
     assert "sooner" in refused(run("explain", "l.x = r.x", *window, "--emit", "sooner"))
 
 

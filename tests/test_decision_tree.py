@@ -106,7 +106,7 @@ def test_traits_of_sketches():
     assert found.rows == (30_000, 10_000)
     assert found.rates == (60_000, 20_000)
     assert found.seconds == pytest.approx(0.5)
-    assert found.duplication == pytest.approx((3, 1), rel=0.15)
+    assert found.keys == pytest.approx((10_000, 10_000), rel=0.15)
     assert found.matches == pytest.approx(30_000, rel=0.2)
     sample = Traits.of((Sketch.of(left[::4]), Sketch.of(right[::4])), 2, rows=(30_000, 10_000))
     assert sample.rates == (inf, inf)

@@ -89,7 +89,7 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
             f"the condition {on!r} has no part that a join can use as a key, so every pair of rows "
             "would have to be compared; add an equality (l.a = r.a), a band "
             "(abs(l.x - r.x) <= 5) or an inequality (l.x < r.x) between the two sides, give a "
-            "TimeWindow, or ask for algorithm='scan' to compare every pair"
+            "window of time, or ask for algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
         thresholds = load_thresholds()

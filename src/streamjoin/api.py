@@ -24,7 +24,7 @@ from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Windo
 
 
 class StreamJoin:
-    """Join two streams, batch by batch, by any condition inside a sliding window.
+    """Join two streams, batch by batch, by any condition inside a window.
 
     Parameters
     ----------
@@ -65,9 +65,12 @@ class StreamJoin:
     emit:
         Tumbling and session windows: ``"close"`` returns their matches when the watermark has
         passed their end, ``"eager"`` as rows come, ``"auto"`` as suits `optimize` best. The pairs
-        are the same.
+        are the same. None means ``"close"``, or ``"eager"`` for algorithms that join rows as they
+        come.
     optimize:
-        What ``"auto"`` looks at: ``"throughput"``, ``"latency"`` or ``"progressiveness"``.
+        What ``"auto"`` looks at: ``"throughput"`` (the last match comes early), ``"latency"`` (a
+        match comes soon after the later of its rows) or ``"progressiveness"`` (half of the matches
+        come early).
     tuning:
         Knobs of an algorithm: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
         ``"mpass"``, ``"delta"`` of ``"pmj_jm"`` and ``"pmj_jb"``, ``"group"`` of ``"shj_jb"`` and
@@ -129,7 +132,8 @@ class StreamJoin:
 
         Takes a pyarrow RecordBatch or Table, or anything with the Arrow PyCapsule interface. The
         result has left's columns, then right's; right names that clash get ``_right``. Passing
-        the same object as left and right joins a stream with itself, and stores it once.
+        the same object as left and right joins a stream with itself; a sliding window stores it
+        once.
 
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.

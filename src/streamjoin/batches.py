@@ -80,7 +80,14 @@ def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
         return pa.RecordBatch.from_arrays(
             [pa.array([], field.type) for field in schema], schema=schema
         )
-    return pa.concat_batches(batches)
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"{sum(batch.num_rows for batch in batches):,} rows cannot be one batch of Arrow data "
+            f"({error}): a column of strings or lists holds 2 GiB; cast such columns to "
+            "large_string, large_binary or large_list, which hold more"
+        ) from error
 
 
 def together(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:

@@ -146,9 +146,10 @@ def check_tuning(
                 f"2**{MOST_BITS} partitions at most"
             )
         if name == "group" and threads % int(value):
+            way = f"give a divisor of {threads}, or another number of threads"
             raise StreamJoinError(
                 f"tuning={dict(tuning)!r}: groups of {value} do not divide {threads} threads "
-                f"evenly; give a divisor of {threads}, or another number of threads"
+                f"evenly; {way if threads > 1 else 'one thread has no groups, so leave it out'}"
             )
     return tuple(sorted((name, int(value)) for name, value in tuning.items()))
 

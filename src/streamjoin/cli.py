@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
-    help="Join two streams or tables by [bold]any[/bold] condition, in a sliding window.\n\n"
+    help="Join two streams or tables by [bold]any[/bold] condition, inside a window.\n\n"
     "Start with [green]streamjoin demo[/green], then "
     "[green]streamjoin explain 'abs(l.x - r.x) <= 5'[/green].",
 )

@@ -88,12 +88,6 @@ class Traits:
         return max((rows / rate for rows, rate in pairs if rate), default=0.0)
 
     @property
-    def duplication(self) -> Pair:
-        """How many rows a key has, on either side."""
-        left, right = (rows / max(keys, 1) for rows, keys in zip(self.rows, self.keys, strict=True))
-        return left, right
-
-    @property
     def matches_each(self) -> float:
         """How many matches a row has, on the side with more rows."""
         return self.matches / max(*self.rows, 1)
@@ -150,10 +144,10 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix nothing is partitioned, but left rows probe the tables of all threads, and these
-    have, if keys repeat, most right ones. While a step runs, rows come for the
-    next one, so it takes the longer the busier the join is; and towards the end of a window, when
-    most rows to match are there, it is about twice as busy as on average.
+    Over a matrix nothing is partitioned, but left rows probe the tables of all threads, and each of
+    these has, if keys repeat, most right keys. While a step runs, rows come for the next one, so
+    it takes the longer the busier the join is; and towards the end of a window, when most rows to
+    match are there, it is about twice as busy as on average.
     """
     (left, right), threads = traits.rows, traits.threads
     keys = (traits.keys[0], min(threads * traits.keys[1], right))
@@ -216,7 +210,7 @@ def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
     high = f"pmj_jm if left has less than 1/{UNEVEN} of right's rows; otherwise pmj_jb"
     tuples, matches = costs.eager.tuples, costs.eager.matches
     return [
-        f"for {optimize}, by the window before; for the first one {first}",
+        f"for {optimize}, by the last window that has closed; until then {first}",
         f"shj_jm or shj_jb, by the time of a step, if rates keep them busy for up to {bound} "
         f"(a step takes {costs.matrix_step / 1e6:.2g} and {costs.biclique_step / 1e6:.2g} ms, a "
         f"tuple {tuples[0]:.0f} to {tuples[-1]:.0f} ns, a match {matches[0]:.0f} to "

@@ -17,7 +17,7 @@ from streamjoin.joins.closed import ClosedRows
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.eager_window import EagerWindow, Recipe
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.executor import Batches, Deliver, Executor
+from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.gather import Delivery, gather
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.plan import JoinPlan
@@ -88,7 +88,7 @@ def make_closing(
     if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
         return TumblingJoin(plan, closed, None, deliver, adviser)
 
-    def open_window(sides: Batches) -> EagerWindow | None:
+    def open_window() -> EagerWindow | None:
         name = config.algorithm if config.algorithm in EAGER else adviser.choose_open()
         if name in LAZY:
             return None

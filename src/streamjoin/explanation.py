@@ -78,7 +78,7 @@ def explain(
         tuning=tuning,
     )
     condition = parse_condition(on)
-    index, filters = split(condition, config)
+    index, filters = split(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
     facts = [
@@ -89,9 +89,9 @@ def explain(
         ("index", index),
         ("filter", filters),
         ("algorithm", describe_algorithm(condition, config)),
-        ("tuning", ", ".join(f"{name} = {value}" for name, value in config.tuning)),
+        ("tuning", describe_tuning(config)),
         ("cores", describe_cores(config)),
-        ("results", EMITS[config.emit] if closes(config) else results),
+        ("results", describe_emit(condition, config) if closes(config) else results),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
@@ -127,6 +127,21 @@ def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
     return f"{advice.algorithm}: {reason}{NEXT}({advice.what})"
 
 
+def describe_emit(condition: Condition, config: JoinConfig) -> str:
+    """Say when the matches of windows that close come."""
+    emit = config.emit
+    if emit == "auto" and config.algorithm in LAZY:
+        emit = "close"
+    elif emit == "auto" and (config.algorithm != "auto" or condition.ranges()):
+        emit = "eager"
+    return EMITS[emit]
+
+
+def describe_tuning(config: JoinConfig) -> str:
+    """Say which knobs are set."""
+    return ", ".join(f"{name} = {value}" for name, value in config.tuning)
+
+
 def describe_cores(config: JoinConfig) -> str:
     """Say how the windows are spread, if they are."""
     if config.cores == 1:
@@ -134,9 +149,11 @@ def describe_cores(config: JoinConfig) -> str:
     return f"{config.cores}: each stores its turn of the rows and is probed with all (SplitJoin)"
 
 
-def split(condition: Condition, config: JoinConfig) -> tuple[str, str]:
-    """Say what the index is sorted by, and what is checked over the candidates it gives."""
-    whole = joins_whole(condition, config)
+def split(condition: Condition, config: JoinConfig, whole: bool) -> tuple[str, str]:
+    """Say what the index is sorted by, and what is checked over the candidates it gives.
+
+    There is none where rows are joined as a ``whole``.
+    """
     ranges = [] if whole else ranges_of(condition, config)
     prefix = " and ".join(part.sql() for part in condition.equalities)
     index = f"a hash of {prefix}" if prefix else ""

@@ -20,8 +20,7 @@ That is 2.2 % of the matches where keys repeat evenly, and more than all of them
 very skewed. Within three such errors, it is taken for as many as if each key of the stream with
 fewer were one of the other's.
 
-A row costs some nanoseconds, wherever it is; nothing is sampled. Sketches of parts add up to that
-of the whole.
+A row costs some nanoseconds, wherever it is; nothing is sampled.
 """
 
 from dataclasses import dataclass, field
@@ -81,10 +80,6 @@ class Sketch:
     def add(self, keys: Keys) -> None:
         """Enter more keys."""
         add_keys(keys, self.counts, self.lows)
-
-    def merge(self, other: "Sketch") -> "Sketch":
-        """Return the sketch of both."""
-        return Sketch(self.counts + other.counts, np.minimum(self.lows, other.lows))
 
     @property
     def rows(self) -> int:

@@ -120,5 +120,6 @@ def save_thresholds(thresholds: Thresholds) -> Path:
     """Write a calibration, and return where."""
     path = calibration_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(asdict(thresholds), indent=2) + "\n", encoding="utf-8")
-    return path
+    whole = path.with_name(f"{path.name}.{os.getpid()}")  # no reader may see a part of it
+    whole.write_text(json.dumps(asdict(thresholds), indent=2) + "\n", encoding="utf-8")
+    return whole.replace(path)

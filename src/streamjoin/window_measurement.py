@@ -1,7 +1,8 @@
 """The costs of joining windows, measured on this machine in a few seconds.
 
 Rows come in large steps, as when a join lags behind. Of several measurements the shortest counts:
-whatever else the machine does makes them longer. Two algorithms that are compared take turns.
+whatever else the machine does makes them longer; of many small steps it is the median. Two
+algorithms that are compared take turns.
 """
 
 import os
@@ -129,8 +130,9 @@ def measure_windows(threads: int | None = None, seed: int = 1) -> WindowCosts:
         time_parts(name, draw(SIZES[0], 2, seed), threads)
     few, many = 0, float("inf")
     for rows in ROWS:
-        if is_faster("npj", "prj", draw(rows, 1, seed), threads):
-            few = 2 * rows
+        if not is_faster("npj", "prj", draw(rows, 1, seed), threads):
+            break
+        few = 2 * rows
     for matches in reversed(MATCHES):
         if not is_faster("mpass", "prj", draw(MEETING, matches, seed), threads, MARGIN):
             break

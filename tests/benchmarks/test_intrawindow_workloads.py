@@ -90,8 +90,7 @@ def test_zipf_falls_as_its_exponent_says():
 def test_data_at_rest_keep_their_keys():
     workload = micro(20, 30, 50)
     resting = workload.resting()
-    assert resting.at_rest
-    assert not workload.at_rest
+    assert (workload.window, resting.window) == (50, 0)
     assert not resting.right_times.any()
     assert resting.matches == workload.matches
 

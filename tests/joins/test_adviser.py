@@ -225,9 +225,9 @@ def test_tables_and_sessions_ask_it_too():
     [
         ("close", "throughput", "auto: npj for at most 1,000 rows"),
         ("eager", "throughput", "above that pmj_jm if left has less than 1/8 of right's rows"),
-        ("auto", "throughput", "for the first one prj"),
+        ("auto", "throughput", "until then prj"),
         ("auto", "latency", "up to 180% of the time and the share that prj would be busy for"),
-        ("auto", "progressiveness", "for progressiveness, by the window before"),
+        ("auto", "progressiveness", "for progressiveness, by the last window"),
     ],
 )
 def test_explain_tells_the_branches(emit, optimize, told):

@@ -44,9 +44,12 @@ def test_what_waits_is_in_the_order_of_arrival_within_a_window(steps):
             plain += [(time // 10, id_) for id_, time in enumerate(step, count)]
             count += len(step)
         else:
-            due = waits.due(step)
-            ids = [] if due is None else due.rows["id"].to_pylist()
-            assert Counter(ids) == Counter(id_ for window, id_ in plain if window < step)
+            for first in (-(2**63), step - 2):
+                due = waits.due(first, step)
+                ids = [] if due is None else due.rows["id"].to_pylist()
+                assert Counter(ids) == Counter(
+                    id_ for window, id_ in plain if first <= window < step
+                )
             waits.drop(step)
             plain = [each for each in plain if each[0] >= step]
         waits.check()
@@ -76,7 +79,7 @@ def test_rows_are_copied_twice_however_many_windows_they_are_in(monkeypatch):
     waits.add(batch(range(count), times))
     whole, found = waits.nbytes, 0
     for bound in range(1, 201):
-        due = waits.due(bound)
+        due = waits.due(0, bound)
         found += len(due)
         waits.drop(bound)
         waits.check()

@@ -55,7 +55,8 @@ def test_any_steps(on, steps, few):
         for step in steps:
             if isinstance(step, list):
                 sessions, nulls = zip(*step, strict=True)
-                held.add(batch(plan, came, nulls), np.array(sessions, np.int64))
+                held.append(batch(plan, came, nulls))
+                held.add_last(np.array(sessions, np.int64))
                 for session, null in step:
                     known[session][came] = not null or on == CONDITIONS[0]
                     came += 1
@@ -87,7 +88,8 @@ def test_any_steps(on, steps, few):
 def test_sessions_with_new_ids_keep_their_rows():
     held = SessionRows(PLANS[CONDITIONS[0]], "left")
     held.open(4)
-    held.add(batch(held.plan, 0, [False] * 8), np.array([0, 1, 2, 3, 0, 1, 2, 3]))
+    held.append(batch(held.plan, 0, [False] * 8))
+    held.add_last(np.array([0, 1, 2, 3, 0, 1, 2, 3]))
     gone = np.array([0, 2])
     held.forget(gone, held.of(gone)[0])
     held.renumber(np.array([1, 3]))
@@ -100,7 +102,8 @@ def test_sessions_with_new_ids_keep_their_rows():
 def test_memory_falls_when_rows_are_forgotten():
     held = SessionRows(PLANS[CONDITIONS[0]], "left")
     held.open(100)
-    held.add(batch(held.plan, 0, [False] * 20_000), np.arange(20_000) % 100)
+    held.append(batch(held.plan, 0, [False] * 20_000))
+    held.add_last(np.arange(20_000) % 100)
     most = held.nbytes
     gone = np.arange(95)
     held.forget(gone, held.of(gone)[0])

@@ -165,6 +165,20 @@ def test_overrides(write, tmp_path):
     assert job.spark == {"spark.master": "local[1]"}
 
 
+def test_knobs_of_an_algorithm(write):
+    text = STREAMS.replace("abs(l.price - r.price) <= 0.05 and l.qty < r.qty", "l.qty = r.qty")
+    closing = ["join.window=tumbling 1 minute", "join.algorithm=prj"]
+    assert load_job(write(text), [*closing, "join.tuning={ bits = 10 }"]).join.tuning == {
+        "bits": 10
+    }
+    for knobs, expected in [
+        ("10", "join.tuning = 10: it must be a table of whole numbers, e.g. { bits = 10 }"),
+        ("{ bits = 19 }", "'bits' is a whole number from 1 to 18"),
+        ("{ group = 2 }", "algorithm='prj' has no knob 'group'; it has 'bits'"),
+    ]:
+        assert expected in refusal(write(text), *closing, f"join.tuning={knobs}")
+
+
 def test_one_file_serves_streams_and_tables(write):
     job = load_job(write(STREAMS), ["left.stream=false", "right.stream=false"])
     assert not job.is_stream

@@ -127,6 +127,25 @@ def test_algorithms_that_do_not_join_tables(session):
                 call(frame, frame, "l.k = r.k", TUMBLING, "t", algorithm=algorithm)
 
 
+def test_explain_tells_what_joins_windows_that_close(session, tmp_path):
+    streams = Streams(session, tmp_path)
+    streams.add(*map(table, make_batches(1)[0]))
+    left, right = streams.read()
+    told = sjs.explain(left, right, "l.k = r.k", TUMBLING, "t", emit="auto", optimize="latency")
+    assert "nothing: as they come, or at once at its end, rows of one window are joined" in told
+    assert "auto: for latency, by the last window that has closed" in told
+    assert "results      as rows come or when a window closes, decided when it opens" in told
+    told = sjs.explain(left, right, "l.x <= r.x", TUMBLING, "t", emit="auto")
+    assert "results      as rows come" in told
+    knobs = {"algorithm": "pmj_jb", "tuning": {"delta": 20}}
+    told = sjs.explain(left, right, "l.k = r.k", TUMBLING, "t", **knobs)
+    assert "tuning       delta = 20" in told
+    frame = session.createDataFrame(table(flat(make_batches(8, count=1))[0]))
+    told = sjs.explain(frame, frame, "l.k = r.k", TUMBLING, "t")
+    assert "index        a hash of l.k = r.k" in told
+    assert "results" not in told
+
+
 def test_what_does_not_fit(session, tmp_path):
     streams = Streams(session, tmp_path)
     streams.add(*map(table, make_batches(1)[0]))
@@ -134,6 +153,10 @@ def test_what_does_not_fit(session, tmp_path):
         ("routing='range' does not fit", {"on": "l.k = r.k", "routing": "range"}),
         ("routing='hash' does not fit", {"on": "l.x < r.x", "routing": "hash"}),
         ("emit='now' does not exist", {"on": "l.k = r.k", "emit": "now"}),
+        (
+            "one thread has no groups, so leave it out",
+            {"on": "l.k = r.k", "algorithm": "shj_jb", "tuning": {"group": 2}},
+        ),
     ]:
         with pytest.raises(StreamJoinError, match=message):
             streams.join(window=TUMBLING, time="t", **join)

@@ -14,7 +14,7 @@ from streamjoin.benchmarks.intrawindow_sweeps import METRICS, Sweep
 from streamjoin.intrawindow.registry import EAGER, LAZY
 
 Finding = dict[str, Any]
-LEVEL = 0.1  # below this difference, figures that are measured once say nothing
+LEVEL = 0.1  # below this difference, figures of so few runs say nothing
 CONFIRMED, REFUTED = "comes out", "is refuted"
 MIXED, UNDECIDED = "comes out in part", "is undecided: no difference above a tenth"
 

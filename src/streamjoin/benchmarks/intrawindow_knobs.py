@@ -1,4 +1,4 @@
-"""What the settings of the joins do (Fig. 15, 16 and 18): Micro at rest, one run a point.
+"""What the settings of the joins do (Fig. 15, 16 and 18): Micro at rest, the best of some runs.
 
 The step of sorting is the share of all tuples that PMJ sorts together. The group is the number of
 threads that a tuple is sent to by the join-biclique: with one, streams are cut by keys; with all of

@@ -32,6 +32,7 @@ import numpy as np
 
 from streamjoin.benchmarks.intrawindow_ledger import Curve, Ledger
 from streamjoin.benchmarks.intrawindow_workloads import Times, Workload
+from streamjoin.intrawindow.phases import PHASES as JOINING
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.protocol import Eager, Lazy
 from streamjoin.intrawindow.words import Words, encode
@@ -41,7 +42,6 @@ STEP = 1 << 16  # rows a side that an eager join takes at once, at most
 BLOCK = 1 << 16  # pairs
 SHARED = 4 * BLOCK  # pairs from which on threads share the writing: waking one takes 0.1 ms
 SAMPLE = 2_000_000  # latencies that are counted, or up to twice as many
-JOINING = ("partition", "build", "merge", "probe")
 PHASES = ("wait", *JOINING, "write", "other")
 
 R = TypeVar("R")

@@ -51,11 +51,6 @@ class Workload:
         """Tuples of both sides."""
         return self.left_keys.size + self.right_keys.size
 
-    @property
-    def at_rest(self) -> bool:
-        """Whether everything is there from the beginning."""
-        return self.window == 0
-
     def resting(self) -> "Workload":
         """Return the same keys, all there at once."""
         nothing = [np.zeros(keys.size) for keys in (self.left_keys, self.right_keys)]

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import numpy as np
-
 ENGINE = ("streamjoin", "numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
 PACKAGES = (*ENGINE, "pyspark", "pandas")
 KEEPING = {-8: 1, -4: 0, -1: -1, -2: 1 << 30}  # of malloc.h: M_ARENA_MAX, M_MMAP_MAX,
@@ -53,10 +51,10 @@ def processors(count: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, usable)
 
 
-def keep_memory(size: int) -> bool:
-    """Take ``size`` bytes, and never give memory back to the system; return whether that is so.
+def keep_memory() -> bool:
+    """Never give memory back to the system; return whether that is so.
 
-    To be called before there are threads: those that are there keep a heap of their own.
+    To be called before a second thread has any: from then on, threads have heaps of their own.
 
     The C library maps large arrays one by one and gives each back. Pages that a program gets are
     new ones, then: they have to be cleared, and if the host of a virtual machine has taken them in
@@ -66,9 +64,7 @@ def keep_memory(size: int) -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    kept = all(mallopt(name, value) for name, value in KEEPING.items())
-    np.ones(size, np.uint8)
-    return kept
+    return all(mallopt(name, value) for name, value in KEEPING.items())
 
 
 def _usable_cores() -> int:

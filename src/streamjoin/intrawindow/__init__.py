@@ -1,1 +1,1 @@
-"""Joins of one closed window by equality: lazy and eager algorithms over plain arrays."""
+"""Joins of one window by equality: lazy and eager algorithms over plain arrays."""

@@ -34,8 +34,7 @@ class JoinBiclique:
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds so far, by phase."""
-        summed = total_seconds(self.groups)
-        return summed | {"partition": summed["partition"] + self.phases.seconds["partition"]}
+        return total_seconds([*self.groups, self.phases])
 
     def push(self, left: Words, right: Words) -> list[Piece]:
         """Take tuples in, and return matches."""

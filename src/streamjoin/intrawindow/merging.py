@@ -133,6 +133,15 @@ def sample(words: Words, starts: Positions, step: Int) -> Words:
     return samples
 
 
+def merge_runs(words: Words, starts: Positions) -> Words:
+    """Return the words of sorted runs, sorted: all merged at once."""
+    if starts.size == 2:
+        return words
+    merged = np.empty_like(words)
+    merge_all(words, starts, merged)
+    return merged
+
+
 @kernel
 def merge_all(words: Words, starts: Positions, merged: Words, step: Int = STRETCH) -> None:
     """Merge all runs at once, stretch by stretch."""

@@ -1,9 +1,9 @@
 """What an algorithm finds: for each tuple that probes, a run of tuples of the other side.
 
 No algorithm writes pairs. Each leaves one side's words so that those with equal codes lie beside
-each other, and tells where; so counting costs nothing more, and pairs are written out, in blocks,
-when somebody wants them. A window's matches come in pieces, one a thread or more, which can be
-written out side by side::
+each other, or are a list (`code_table`), and tells where; so counting costs nothing more, and pairs
+are written out, in blocks, when somebody wants them. A window's matches come in pieces, one a
+thread or more, which can be written out side by side::
 
     probes    5 1 8         rows of one side
     starts    0 2 3         probe 8 has found the rows 4 and 6

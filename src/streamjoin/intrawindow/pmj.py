@@ -13,7 +13,7 @@ that came with a right tuple lie side by side: what is left are those before and
 
 import numpy as np
 
-from streamjoin.intrawindow.merging import merge_all
+from streamjoin.intrawindow.merging import merge_runs
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.sorting import join_sorted
@@ -65,7 +65,7 @@ def leave_out(
     return before_all, behind_all
 
 
-class Runs:
+class SortedRuns:
     """The sorted runs of one side, and the tuples that wait to become one."""
 
     def __init__(self) -> None:
@@ -92,12 +92,7 @@ class Runs:
     def merge(self) -> Words:
         """Return all runs as one."""
         starts = np.cumsum([0, *(run.size for run in self.runs)])
-        words = np.concatenate(self.runs)
-        if len(self.runs) == 1:
-            return words
-        merged = np.empty_like(words)
-        merge_all(words, starts, merged)
-        return merged
+        return merge_runs(np.concatenate(self.runs), starts)
 
     @property
     def bounds(self) -> Positions:
@@ -119,7 +114,7 @@ class PMJ:
 
     def __init__(self, delta: int = DELTA) -> None:
         self.delta, self.phases = delta, Phases()
-        self.left, self.right = Runs(), Runs()
+        self.left, self.right = SortedRuns(), SortedRuns()
 
     @property
     def seconds(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the algorithms of one closed window have in common."""
+"""What the algorithms of one window have in common."""
 
 from typing import Protocol
 

@@ -23,6 +23,7 @@ from streamjoin.windows import CountWindow, Window
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration
 Settings = Mapping[str, str | int | float | bool]
+Knobs = Mapping[str, int]
 
 MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 TRIGGERS = ("available now", "once")
@@ -43,6 +44,7 @@ class JoinOptions:
     ordered: Ordered = "none"
     emit: str | None = None
     optimize: str = "throughput"
+    tuning: Knobs | None = None
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,11 @@ def check(job: Job) -> None:
         join.time,
         join.order,
         join.algorithm,
+        threads=1,  # of a core
         ordered=join.ordered,
         emit=join.emit,
         optimize=join.optimize,
+        tuning=join.tuning,
     )
     if job.left.stream != job.right.stream:
         raise StreamJoinError(

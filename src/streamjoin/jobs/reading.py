@@ -25,7 +25,17 @@ from typing import Any, TypeVar, get_type_hints
 from streamjoin.checks import pair
 from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
-from streamjoin.jobs.job import Delay, Job, JoinOptions, Location, Settings, Sink, Source, shown
+from streamjoin.jobs.job import (
+    Delay,
+    Job,
+    JoinOptions,
+    Knobs,
+    Location,
+    Settings,
+    Sink,
+    Source,
+    shown,
+)
 from streamjoin.joins.ordering import Ordered
 from streamjoin.window_text import parse_window
 from streamjoin.windows import Window
@@ -195,6 +205,12 @@ def as_settings(value: Any, _file: Path) -> Settings | None:
     return value if fits else None
 
 
+def as_knobs(value: Any, _file: Path) -> Knobs | None:
+    """Accept names with whole numbers; which ones there are, the join says."""
+    fits = isinstance(value, dict) and all(type(each) is int for each in value.values())
+    return value if fits else None
+
+
 FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     str: ("a text in quotes", as_text),
     str | None: ("a text in quotes", as_text),
@@ -209,9 +225,10 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     Location | None: ("a path in quotes", as_location),
     Delay | None: ('a duration in quotes, e.g. "5 seconds"', as_delay),
     Window | None: ('a window in quotes, e.g. "10 minutes" or "count 1000"', as_window),
+    Knobs | None: ("a table of whole numbers, e.g. { bits = 10 }", as_knobs),
     Settings: ("a table of texts, numbers, true and false", as_settings),
 }
-READ_AS_TOML = (bool, int | None, Ordered, tuple[str, ...], tuple[str, str] | None)
+READ_AS_TOML = (bool, int | None, Ordered, tuple[str, ...], tuple[str, str] | None, Knobs | None)
 
 
 def refuse_unknown(what: str, keys: Iterable[str], known: tuple[str, ...]) -> None:

@@ -3,8 +3,8 @@
 Rows that are all there are looked at when they are joined: how many they are is known, and a sample
 of their keys is sketched. A window that opens is taken to be like the last one that closed: while
 windows are open, the keys of their rows are sketched as they come, and a clock tells how fast
-that is, and for how long the join has rested meanwhile. So each window is joined as the one before
-it suggests::
+that is, and for how long the join has rested meanwhile. So each window is joined as the last one
+suggests that has closed; here windows close at once::
 
     window    1                    2                    3
     rows      slow                 fast                 fast
@@ -18,14 +18,13 @@ from time import monotonic
 import numpy as np
 
 from streamjoin.decision_tree import Decision, Traits, choose
-from streamjoin.joins.closed import planned, word_keys
+from streamjoin.joins.closed import first_keys, word_keys
 from streamjoin.joins.pending import by_window
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
 from streamjoin.sketches import Sketch
 from streamjoin.thresholds import load_thresholds
-from streamjoin.window_costs import WindowCosts
 
 MOST = 64  # open windows that are watched; of thousands, others are like them
 SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
@@ -52,7 +51,7 @@ class Adviser:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.optimize, self.emit, self.threads, self.clock = optimize, emit, threads, clock
-        self.decides = decides
+        self.decides, self.costs = decides, load_thresholds().windows
         self.decision: Decision | None = None  # the last one
         self.traits: Traits | None = None  # of the window that was the last to close
         self.watched: dict[int, Watched] = {}  # open windows, by number
@@ -72,14 +71,13 @@ class Adviser:
 
     def choose_closed(self, sides: Mapping[Side, Prepared]) -> str:
         """Return the algorithm for rows that are all there."""
-        costs = load_thresholds().windows
-        self.decision = choose(self._closed_traits(sides, costs), self.optimize, "close", costs)
+        self.decision = choose(self._closed_traits(sides), self.optimize, "close", self.costs)
         return self.decision.algorithm
 
-    def _closed_traits(self, sides: Mapping[Side, Prepared], costs: WindowCosts) -> Traits:
+    def _closed_traits(self, sides: Mapping[Side, Prepared]) -> Traits:
         left, right = (sides[side] for side in SIDES)
         rows = (len(left), len(right))
-        if sum(rows) <= costs.few_rows:  # so few that it does not matter what their keys are
+        if sum(rows) <= self.costs.few_rows:  # so few that it does not matter what their keys are
             return Traits.of((Sketch(), Sketch()), self.threads, rows=rows)
         return Traits.of((sketch_some(left), sketch_some(right)), self.threads, rows=rows)
 
@@ -90,23 +88,23 @@ class Adviser:
             told = f"first window: nothing is known yet, the default for {self.optimize}"
             self.decision = Decision("prj" if waits else "shj_jb", (told,))
         else:
-            costs = load_thresholds().windows
-            self.decision = choose(self.traits, self.optimize, self.emit, costs)
+            self.decision = choose(self.traits, self.optimize, self.emit, self.costs)
         return self.decision.algorithm
 
     def watch(self, batches: Mapping[Side, Prepared], within_one: JoinPlan) -> None:
         """Look at rows that have come, of any windows; a few of them if there are many."""
         now = self.clock()
-        for number, sides in by_window(batches):
+        for number, places in by_window(batches):
             if number not in self.watched and len(self.watched) >= MOST:
                 last = max(self.watched)
                 if number > last:
                     continue
                 del self.watched[last]  # the windows that close first are watched
             window = self.watched.setdefault(number, Watched(now, self.rested))
-            for side, batch in sides.items():
-                keys, _ = word_keys(within_one, planned(batch, within_one).keys)
-                window.sketches[side].add(keys)
+            for side, rows in places.items():
+                taken = first_keys(batches[side].kept.keys.take(rows), within_one)
+                keys, _ = word_keys(within_one, taken)
+                window.sketches[side].add(np.ascontiguousarray(keys))
 
     def close(self, bound: int) -> None:
         """Take leave of the windows before ``bound``; the next ones are taken to be like them."""

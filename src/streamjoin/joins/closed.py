@@ -33,6 +33,7 @@ from streamjoin.kernels import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.threads import share
 
+MUCH = 1 << 30  # bytes of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
 
 
@@ -122,7 +123,10 @@ class ClosedRows:
         return replace(self.plan, equalities=self.plan.equalities[:-1])
 
     def join(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
-        """Find the matches of closed rows, and deliver them as they are asked for."""
+        """Find the matches of closed rows, and deliver them: with one thread as they are asked for.
+
+        Several threads deliver all that a lazy algorithm has found before the first is given.
+        """
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
         sides = self._simplified(sides)
@@ -179,6 +183,9 @@ class ClosedRows:
 
 def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
-    keys = batch.keys
-    kept = KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)
-    return Prepared(plan, batch.side, batch.rows, kept)
+    return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
+
+
+def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
+    """Return as many equalities as a plan has, and the ranges."""
+    return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)

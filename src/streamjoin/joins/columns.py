@@ -1,5 +1,7 @@
 """What a subwindow keeps of its rows: the input's columns, keys to filter by, arrival numbers."""
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 
@@ -24,6 +26,14 @@ def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, 
         slots[pieces[i]] = slot + 1
         grouped_probes[slot], grouped_rows[slot] = probes[i], rows[i]
     return grouped_probes, grouped_rows
+
+
+def combined(pieces: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+    """Return pieces of which the last ones are put together, unless they are too much for one."""
+    if count > 1:
+        with suppress(pa.ArrowInvalid):  # more than 2 GiB of text in a column
+            return [*pieces[:-count], pa.concat_batches(pieces[-count:])]
+    return pieces
 
 
 class Column:
@@ -156,16 +166,15 @@ class Rows:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add a batch."""
-        self.pieces.append(owned(batch) if self.copies else batch)
-        self.size += batch.num_rows
-        count, size = 1, batch.num_rows
-        most = max(self.size // 8, FEW_ROWS) if self.rolls else self.size
-        while count < len(self.pieces) and self.pieces[-count - 1].num_rows < 2 * size:
-            size += self.pieces[-count - 1].num_rows
+        pieces = [*self.pieces, owned(batch) if self.copies else batch]
+        count, size, total = 1, batch.num_rows, self.size + batch.num_rows
+        most = max(total // 8, FEW_ROWS) if self.rolls else total
+        while count < len(pieces) and pieces[-count - 1].num_rows < 2 * size:
+            size += pieces[-count - 1].num_rows
             if size > most:
                 break
             count += 1
-        self._combine(count)
+        self.pieces, self.size = combined(pieces, count), total
 
     def drop(self, count: int) -> None:
         """Forget the first rows; a piece's memory goes with its last one."""
@@ -202,11 +211,7 @@ class Rows:
 
     def seal(self) -> None:
         """Put all pieces together: no more are coming."""
-        self._combine(len(self.pieces))
-
-    def _combine(self, count: int) -> None:
-        if count > 1:
-            self.pieces[-count:] = [pa.concat_batches(self.pieces[-count:])]
+        self.pieces = combined(self.pieces, len(self.pieces))
 
     @property
     def starts(self) -> Keys:
@@ -229,13 +234,12 @@ class Rows:
             return take_rows(pieces[0], rows)
         starts = self.starts
         cuts = [np.count_nonzero(rows < start) for start in starts] + [rows.size]
-        return pa.concat_batches(
-            [
-                take_rows(piece, rows[first:last] - np.int32(start))
-                for piece, start, first, last in zip(pieces, starts, cuts, cuts[1:], strict=False)
-                if last > first
-            ]
+        taken = (
+            take_rows(piece, rows[first:last] - np.int32(start))
+            for piece, start, first, last in zip(pieces, starts, cuts, cuts[1:], strict=False)
+            if last > first
         )
+        return in_one_piece(taken, pieces[0].schema)
 
     @property
     def nbytes(self) -> int:

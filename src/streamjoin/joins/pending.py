@@ -18,18 +18,19 @@ are gone is given back: the rest is copied when half of them are gone or more. S
 are put together are copied a few times.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from streamjoin.batches import owned
+from streamjoin.errors import SchemaError
 from streamjoin.joins.prepared import Prepared, concatenate
-from streamjoin.kernels import Keys
+from streamjoin.kernels import Keys, Positions
 from streamjoin.keys.operands import Side
 
 WINDOW = -1  # the window is the last of a row's equalities
 SMALL = 1 << 12  # rows of a batch that others are put together with
+Places = slice | Positions
 
 
 @dataclass(frozen=True)
@@ -78,22 +79,30 @@ def distinct(numbers: Keys) -> set[int]:
     return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
 
 
-def by_window(batches: Mapping[Side, Prepared]) -> Iterator[tuple[int, dict[Side, Prepared]]]:
-    """Cut what is kept by the windows that rows are in, oldest first; rows stay in order."""
-    parts: dict[int, dict[Side, Prepared]] = {}
+def by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Places]]]:
+    """Tell which of the rows that are kept are in which window, oldest first; they stay in order.
+
+    A slice has all of them.
+    """
+    parts: dict[int, dict[Side, Places]] = {}
     for side, each in batches.items():
         batch = each.kept
         if not len(batch):
             continue
         numbers = window_numbers(batch)
         if numbers.min() == numbers.max():
-            parts.setdefault(int(numbers[0]), {})[side] = batch
+            parts.setdefault(int(numbers[0]), {})[side] = slice(None)
             continue
         order = np.argsort(numbers, kind="stable")
         cuts = np.flatnonzero(np.diff(numbers[order])) + 1
         for rows in np.split(order, cuts):
-            parts.setdefault(int(numbers[rows[0]]), {})[side] = batch.take(rows)
-    yield from sorted(parts.items())
+            parts.setdefault(int(numbers[rows[0]]), {})[side] = rows
+    return sorted(parts.items())
+
+
+def taken(batches: Mapping[Side, Prepared], places: Mapping[Side, Places]) -> dict[Side, Prepared]:
+    """Return some of the rows that are kept."""
+    return {side: batches[side].kept.take(rows) for side, rows in places.items()}
 
 
 def in_order(batch: Prepared) -> Prepared | None:
@@ -126,25 +135,29 @@ class Pending:
     def add(self, batch: Prepared) -> None:
         """Let rows wait."""
         if len(batch):
-            self._append(in_order(batch) or batch.with_rows(owned(batch.rows)))
+            self._append(in_order(batch) or batch.owned())
 
     def _append(self, new: Prepared) -> None:
         """Add a batch, together with the last ones that are not much larger if it is small."""
-        together, size = [new], len(new)
-        while self.waiting and size < SMALL and len(self.waiting[-1].batch) < 2 * size:
-            together.append(self.waiting.pop().batch)
-            size += len(together[-1])
-        if len(together) > 1:
-            one = concatenate(together[::-1])
-            new = in_order(one) or one
-        self.waiting.append(Waiting(new, new))
+        first, size = len(self.waiting), len(new)
+        while first and size < SMALL and len(self.waiting[first - 1].batch) < 2 * size:
+            first -= 1
+            size += len(self.waiting[first].batch)
+        if first < len(self.waiting):
+            try:
+                one = concatenate([*(each.batch for each in self.waiting[first:]), new])
+            except SchemaError:  # more text than fits into one batch: they stay apart
+                first = len(self.waiting)
+            else:
+                new = in_order(one) or one
+        self.waiting[first:] = [Waiting(new, new)]
 
-    def due(self, bound: int) -> Prepared | None:
-        """Return the rows of windows before ``bound``; they go on waiting."""
+    def due(self, first: int, bound: int) -> Prepared | None:
+        """Return the rows of windows from ``first`` on, before ``bound``; they go on waiting."""
         due = [
-            each.batch.take(slice(0, each.count_before(bound)))
+            each.batch.take(slice(each.count_before(first), each.count_before(bound)))
             for each in self.waiting
-            if each.first < bound
+            if each.first < bound and each.last >= first
         ]
         return concatenate(due) if due else None
 

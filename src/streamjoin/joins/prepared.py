@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.batches import in_one_piece, take_rows
+from streamjoin.batches import in_one_piece, owned, take_rows
 from streamjoin.joins.plan import JoinPlan, KeyColumns, Layout
 from streamjoin.kernels import Flags, Keys, RowIds
 from streamjoin.keys.key_ranges import Range
@@ -153,13 +153,13 @@ class Prepared:
             selected._ordered[layout] = Ordered(places[ordered.order[keep]], ordered.keys[keep])
         return selected
 
-    def with_rows(self, rows: pa.RecordBatch) -> "Prepared":
-        """Return the same keys with rows of other memory."""
+    def owned(self) -> "Prepared":
+        """Return a copy: rows and keys may share the memory of who gave them."""
         return Prepared(
             self.plan,
             self.side,
-            rows,
-            self.keys,
+            owned(self.rows),
+            KeyColumns.concatenate([self.keys]),
             ordinals=self.ordinals,
             can_match=self.can_match,
         )

@@ -86,15 +86,29 @@ class SessionRows:
         self.able = None if plan.groups is None else Column()  # 1: the row can match
         self.count = 0
 
-    def add(self, batch: Prepared, sessions: Keys) -> None:
-        """Add rows to sessions, whose entries are there; see `open`."""
-        first = self.held.rows.size
-        self.held.append(batch)
-        self.nexts.append(np.full(len(batch), GONE))
-        if self.able is not None:
-            self.able.append(batch.matching.astype(np.int64))
+    def append(self, batch: Prepared) -> None:
+        """Add rows, which are in no session yet; if that fails, nothing changes."""
+        first = self.nexts.size
+        try:
+            self.held.append(batch)
+            if self.able is not None:
+                self.able.append(batch.matching.astype(np.int64))
+            self.nexts.append(np.full(len(batch), GONE))
+        except BaseException:
+            self.cut(first)
+            raise
+
+    def cut(self, count: int) -> None:
+        """Forget all rows but the first ones, which are those that were in sessions."""
+        self.held.cut(count)
+        for column in (self.nexts, *([] if self.able is None else [self.able])):
+            column.size = min(column.size, count)
+
+    def add_last(self, sessions: Keys) -> None:
+        """Put the last rows into sessions, whose entries are there; see `open`."""
+        first = self.nexts.size - sessions.size
         add_to_rings(self.entries.values, self.nexts.values, first, sessions)
-        self.count += len(batch)
+        self.count += sessions.size
 
     def open(self, sessions: int) -> None:
         """Make room for as many sessions."""
@@ -170,8 +184,9 @@ class SessionRows:
         rows, _ = follow_rings(entries, nexts, np.arange(entries.size))
         assert sorted(rows.tolist()) == self.rows.tolist(), "1"
         assert self.count == rows.size, "2"
-        sizes = {column.size for column in (*self.held.equalities, *self.held.ranges, self.nexts)}
-        assert sizes == {self.held.rows.size}, "3"
+        able = [] if self.able is None else [self.able]
+        columns = (*self.held.equalities, *self.held.ranges, self.nexts, *able)
+        assert {column.size for column in columns} == {self.held.rows.size}, "3"
 
 
 def filled(values: Keys) -> Column:

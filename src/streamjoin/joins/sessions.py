@@ -28,7 +28,7 @@ import numpy as np
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import ClosedRows, Sides, raise_failed, word_keys
+from streamjoin.joins.closed import MUCH, ClosedRows, Sides, raise_failed, word_keys
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared, concatenate
@@ -139,27 +139,28 @@ class SessionJoin:
         for side, batch in new.items():
             touched[side][batch.keys.equalities[SESSION]] = True
         if "left" in new:
-            right = [*self._old(change, "right", touched["left"], inner)]
-            right += [new["right"]] if "right" in new else []
-            if right:
-                yield {"left": new["left"], "right": concatenate(right)}
+            right = [self._old(change, "right", touched["left"], inner), new.get("right")]
+            met = [batch for batch in right if batch is not None]
+            if met:
+                yield {"left": new["left"], "right": concatenate(met)}
         if "right" in new:
-            for left in self._old(change, "left", touched["right"], inner):
+            left = self._old(change, "left", touched["right"], inner)
+            if left is not None:
                 yield {"left": left, "right": new["right"]}
         bridged = np.bincount(change.into, minlength=change.ids.size) > 1
         if bridged.any():
-            old = [self._old(change, side, bridged, self.bridges) for side in SIDES]
-            for left, right in zip(*old, strict=False):
-                yield {"left": left, "right": right}
+            old = {side: self._old(change, side, bridged, self.bridges) for side in SIDES}
+            yield {side: batch for side, batch in old.items() if batch is not None}
 
-    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Iterator[Prepared]:
-        """Yield the rows that are held of sessions that are chosen among those of a change."""
+    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Prepared | None:
+        """Return the rows that are held of sessions that are chosen among those of a change."""
         met = np.flatnonzero(chosen[change.into])
         sessions, held = change.met[met], self.held[side]
         rows, found = held.can_match(*held.of(sessions))
-        if rows.size:
-            before = sessions[found] if plan is self.bridges else None
-            yield in_sessions(held.take(rows), plan, change.into[met][found], before)
+        if not rows.size:
+            return None
+        before = sessions[found] if plan is self.bridges else None
+        return in_sessions(held.take(rows), plan, change.into[met][found], before)
 
     def store(self, batches: Batches) -> None:
         """Let rows wait for the end of their sessions."""
@@ -167,6 +168,7 @@ class SessionJoin:
         begin = perf_counter()
         change = coming.change
         self._coming = self._closing = None
+        self._append(coming.batches)
         self.inserted = list(coming.batches.values())
         self.open.apply(change)
         into = change.ids[change.into]
@@ -175,8 +177,19 @@ class SessionJoin:
             held.open(self.open.size)
             held.merge(change.met[gone], into[gone])
             if side in coming.batches:
-                held.add(coming.batches[side], change.ids[coming.sessions[side]])
+                held.add_last(change.ids[coming.sessions[side]])
         self.seconds["insert"] += perf_counter() - begin
+
+    def _append(self, batches: Batches) -> None:
+        """Add rows that are in no session yet: of all sides, or of none if that fails."""
+        sizes = {side: held.nexts.size for side, held in self.held.items()}
+        try:
+            for side, batch in batches.items():
+                self.held[side].append(batch)
+        except BaseException:
+            for side, held in self.held.items():
+                held.cut(sizes[side])
+            raise
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -220,15 +233,34 @@ class SessionJoin:
         ended = None if self.eager else self._ended(clock)
         if ended is None:
             return
+        errors: list[StreamJoinError] = []
+        for first, last in self._spans(ended):
+            try:
+                sides = self._within(ended, first, last)
+            except StreamJoinError as error:  # more than fits into a batch
+                errors.append(error)
+                continue
+            joined = self.closed.join_windows(sides, deliver or self.deliver, SESSION, errors)
+            yield from timed(joined, self.seconds, "probe")
+        raise_failed(errors)
+
+    def _spans(self, ended: Ended) -> Iterator[tuple[int, int]]:
+        """Cut what has ended so that the rows of some sessions are not too many for a join."""
+        parts = -(-sum(held.held.nbytes for held in self.held.values()) // MUCH)
+        count = ended.sessions.size
+        return pairwise([*range(0, count, -(-count // max(parts, 1))), count])
+
+    def _within(self, ended: Ended, first: int, last: int) -> Sides:
+        """Return the rows of some of the sessions that have ended."""
         sides: Sides = {}
         for side, held in self.held.items():
             rows, numbers = held.can_match(*ended.rows[side])
+            if last - first < ended.sessions.size:
+                chosen = (numbers >= first) & (numbers < last)
+                rows, numbers = rows[chosen], numbers[chosen]
             if rows.size:
                 sides[side] = in_sessions(held.take(rows), self.inner, numbers)
-        errors: list[StreamJoinError] = []
-        joined = self.closed.join_windows(sides, deliver or self.deliver, SESSION, errors)
-        yield from timed(joined, self.seconds, "probe")
-        raise_failed(errors)
+        return sides
 
     def advance(self, clock: Clock) -> None:
         """Forget the rows of sessions that have ended."""

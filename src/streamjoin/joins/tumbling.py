@@ -10,6 +10,7 @@ come, and only what it has left is found at the end. Both give the same pairs::
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -17,21 +18,22 @@ import numpy as np
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import ClosedRows, raise_failed
+from streamjoin.joins.closed import MUCH, ClosedRows, raise_failed
 from streamjoin.joins.eager_window import EagerWindow
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
-from streamjoin.joins.pending import WINDOW, Pending, by_window, window_numbers
+from streamjoin.joins.pending import WINDOW, Pending, by_window, taken, window_numbers
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 from streamjoin.keys.operands import Side
 
 AFTER_ALL = 2**63  # greater than any number
-OpenWindow = Callable[[Batches], EagerWindow | None]  # None: its rows wait
+BEFORE_ALL = -(2**63)
+OpenWindow = Callable[[], EagerWindow | None]  # None: its rows wait
 
 
 class TumblingJoin:
-    """The windows that are open; ``open`` decides how a new one is joined."""
+    """The windows that are open; ``open_window`` decides how a new one is joined."""
 
     def __init__(
         self,
@@ -81,12 +83,12 @@ class TumblingJoin:
         touched: list[EagerWindow] = []
         self.touched, finished = touched, False
         try:
-            for number, sides in by_window(batches):
-                window = self._window(number, sides)
+            for number, places in by_window(batches):
+                window = self._window(number)
                 if window is None:
                     continue
                 touched.append(window)
-                for found in window.push(sides):
+                for found in window.push(taken(batches, places)):
                     yield from deliver(found)
             finished = True
         finally:
@@ -96,11 +98,11 @@ class TumblingJoin:
                 self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
                 self.lazy &= known
 
-    def _window(self, number: int, sides: dict[Side, Prepared]) -> EagerWindow | None:
+    def _window(self, number: int) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
         if number not in self.eager and number not in self.lazy:
             assert self.open_window is not None
-            window = self.open_window(sides)
+            window = self.open_window()
             if window is None:
                 self.lazy.add(number)
             else:
@@ -146,12 +148,12 @@ class TumblingJoin:
         """
         saved = saved or {}
         if self.open_window is not None:
-            for number, sides in by_window(batches):
+            for number, places in by_window(batches):
                 if number in self.eager:  # more of it
-                    self.eager[number].push(sides)
+                    self.eager[number].push(taken(batches, places))
                     self.touched.append(self.eager[number])
                 elif str(number) in saved:
-                    plan = self.closed.within_one
+                    plan, sides = self.closed.within_one, taken(batches, places)
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
                 else:
                     self.lazy.add(number)
@@ -184,9 +186,25 @@ class TumblingJoin:
                 yield from self.closed.whole(item for each in found for item in deliver(each))
             except StreamJoinError as error:
                 errors.append(error)
-        due = {side: rows for side in SIDES if (rows := self.pending[side].due(bound)) is not None}
-        yield from self.closed.join_windows(due, deliver, WINDOW, errors)
+        for span in self._spans(bound):
+            try:
+                due = {side: self.pending[side].due(*span) for side in SIDES}
+            except StreamJoinError as error:  # more than fits into a batch
+                errors.append(error)
+                continue
+            sides = {side: rows for side, rows in due.items() if rows is not None}
+            yield from self.closed.join_windows(sides, deliver, WINDOW, errors)
         raise_failed(errors)
+
+    def _spans(self, bound: int) -> Iterator[tuple[int, int]]:
+        """Cut the windows before ``bound`` so that the rows of some are not too many for a join."""
+        parts = -(-sum(pending.nbytes for pending in self.pending.values()) // MUCH)
+        bounds = [BEFORE_ALL, bound]
+        if parts > 1:
+            windows = set[int]().union(*(pending.windows for pending in self.pending.values()))
+            due = sorted(number for number in windows if number < bound)
+            bounds[1:1] = due[:: -(-len(due) // parts) or 1][1:]
+        return pairwise(bounds)
 
     def advance(self, clock: Clock) -> None:
         """Forget the windows that the watermark has passed."""

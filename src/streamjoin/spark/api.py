@@ -96,6 +96,7 @@ def join(
         time,
         order,
         algorithm,
+        threads=1,  # of a core
         ordered=ordered,
         emit=emit,
         optimize=optimize,
@@ -136,7 +137,7 @@ def explain(
     optimize: str = "throughput",
     tuning: Mapping[str, int] | None = None,
 ) -> str:
-    """Say how `join` would understand and run a condition; takes the same arguments."""
+    """Say how `join` would understand and run a condition; its arguments are the same."""
     check_frames(left, right)
     config = JoinConfig.check(
         on,
@@ -144,6 +145,7 @@ def explain(
         time,
         order,
         algorithm,
+        threads=1,  # of a core
         ordered=ordered,
         emit=emit,
         optimize=optimize,

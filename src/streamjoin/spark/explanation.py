@@ -4,10 +4,19 @@ from pyspark.sql import DataFrame
 
 from streamjoin.advisor import advise
 from streamjoin.config import JoinConfig
-from streamjoin.explanation import split
+from streamjoin.explanation import (
+    NEXT,
+    closes,
+    describe_algorithm,
+    describe_emit,
+    describe_tuning,
+    joins_whole,
+    split,
+)
 from streamjoin.joins.ordering import Ordering
 from streamjoin.predicates import describe, parse_condition
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.windows import SessionWindow
 
 
 def explain_join(
@@ -24,8 +33,12 @@ def explain_join(
     part = range_part(plan, tables) if kind == "range" else None
     condition = parse_condition(config.on, inputs.schemas["left"], inputs.schemas["right"])
     keys = parse_condition(inputs.config.on, inputs.schemas["left"], inputs.schemas["right"])
+    # Those of tables probe an index, but for sessions.
+    waits = not tables or isinstance(config.window, SessionWindow)
+    whole = waits and closes(config) and joins_whole(keys, inputs.config)
+    index, others = split(keys, inputs.config, whole)
     advice = advise(config.algorithm, plan.has_key, config.on)
-    index, others = split(keys, inputs.config)
+    algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
     by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
     facts = [
         ("inputs", "two tables" if tables else "two streams"),
@@ -44,8 +57,9 @@ def explain_join(
             " and ".join(inputs.residuals)
             and f"Spark keeps joined rows with {' and '.join(inputs.residuals)}",
         ),
-        ("algorithm", f"{advice.algorithm}: {advice.reason}"),
-        ("", f"({advice.what})"),
+        ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
+        ("tuning", describe_tuning(config)),
+        ("results", describe_emit(keys, config) if closes(config) and not tables else ""),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

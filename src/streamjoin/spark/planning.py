@@ -123,7 +123,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     return Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
-        replace(config, on=computed.sql(), time=time, threads=1),
+        replace(config, on=computed.sql(), time=time),
         keys.schemas,
         tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
         tuple(item for names in keys.names.values() for item in names.items()),
