@@ -23,7 +23,7 @@ from streamjoin.cost_model import (
     round_robin_join,
     steps_of,
 )
-from streamjoin.indexes import bi_sort, chained_index, forest, immutable_tree, pim_tree
+from streamjoin.indexes import bi_sort, blocks, chained_index, immutable_tree, pim_tree
 from streamjoin.indexes.registry import WINDOW_INDEXES
 
 PLAIN = Costs(
@@ -40,7 +40,7 @@ def near(steps, search, delete, insert):
 def test_the_structures_are_those_of_the_model():
     assert set(INDEX_BASED) == set(WINDOW_INDEXES)
     assert immutable_tree.FANOUT == cost_model.IB_FANOUT
-    assert pytest.approx(forest.WIDTH * 2 / 3, rel=0.1) == cost_model.B_FANOUT
+    assert pytest.approx(blocks.WIDTH * 2 / 3, rel=0.1) == cost_model.B_FANOUT
     assert pim_tree.MERGE_RATIO == cost_model.MERGE_RATIO
     assert chained_index.LENGTH == cost_model.CHAIN_LENGTH
     assert (bi_sort.BUFFER_CAPACITY, bi_sort.DIRECT) == (cost_model.BUFFER, cost_model.DIRECT)

@@ -22,6 +22,7 @@ COSTS = WindowCosts(
     eager=Spent(LINE, LINE),
     lazy=Spent((20.0, 20.0, 20.0), FREE),
     sorting=Spent((50.0, 50.0, 50.0), FREE),
+    matrix=((150.0, 150.0, 150.0), LINE),
     matrix_step=200_000,
     biclique_step=260_000,
     few_rows=1_000,
@@ -100,6 +101,20 @@ def test_more_threads_keep_up_with_more():
     assert choose(traits(1.6, threads=4), "throughput", "auto", COSTS).algorithm.startswith("shj")
 
 
+def test_left_rows_over_a_matrix_probe_the_tables_of_all_threads():
+    rows = (50_000, 50_000)
+    two, six = (traits(1, rows, threads=threads).busy_over_matrix(COSTS) for threads in (2, 6))
+    assert two == pytest.approx((150 + 100) / 200)
+    assert six == pytest.approx((150 * 7 / 3 + 100) / 200 / 3)
+
+
+def test_keys_that_repeat_are_in_each_table_of_a_matrix():
+    costs = replace(COSTS, matrix=((0.0, 0.0, 0.0), (10.0, 20.0, 30.0)))
+    rows, keys = (1 << 20, 1 << 20), (1 << 14, 1 << 14)
+    given = traits(1, rows, keys=keys, threads=8)  # of 2**17 right keys in all tables
+    assert given.busy_over_matrix(costs) == pytest.approx(15 / 200 / 4)
+
+
 def test_traits_of_sketches():
     left, right = np.arange(30_000) // 3, np.arange(10_000)
     found = Traits.of((Sketch.of(left), Sketch.of(right)), threads=2, seconds=0.5)
@@ -142,7 +157,7 @@ def test_a_file_from_before_has_the_default_costs(monkeypatch, tmp_path):
     assert load_thresholds().windows == DEFAULT_WINDOW_COSTS
 
 
-@pytest.mark.parametrize("name", ["eager", "matrix_step"])
+@pytest.mark.parametrize("name", ["eager", "matrix", "matrix_step"])
 def test_a_file_with_other_costs_is_named(monkeypatch, tmp_path, name):
     path = tmp_path / "other.json"
     saved = asdict(Thresholds(6, 100, "2025-01-31"))
@@ -163,5 +178,7 @@ def test_measuring(monkeypatch):
     for spent in (costs.eager, costs.lazy, costs.sorting):
         for line in (spent.tuples, spent.matches):
             assert 0 < line[0] <= line[1] <= line[2]
+    for line in costs.matrix:
+        assert 0 < line[0] <= line[1] <= line[2]
     assert costs.matrix_step > 0
     assert costs.few_rows in (0, 128, 256)

@@ -108,9 +108,11 @@ def windows_table(costs: WindowCosts) -> Table:
     table = Table("windows", caption=f"nanoseconds, with {costs.threads} threads")
     for keys in SIZES:
         table.add_column(f"{keys:,} keys", justify="right")
-    for name, spent in (("SHJ", costs.eager), ("PRJ", costs.lazy), ("PMJ", costs.sorting)):
+    for name, spent in (("SHJ-JB", costs.eager), ("PRJ", costs.lazy), ("PMJ", costs.sorting)):
         for what, line in (("tuple", spent.tuples), ("match", spent.matches)):
             table.add_row(f"{name}, a {what}", *(f"{number:,.1f}" for number in line))
+    for side, line in zip(("left", "right"), costs.matrix, strict=True):
+        table.add_row(f"SHJ-JM, a {side} tuple", *(f"{number:,.1f}" for number in line))
     return table
 
 

@@ -30,8 +30,7 @@ from streamjoin.cost_model import (
     pieces_of,
     steps_of,
 )
-from streamjoin.indexes import b_tree, chained_index, immutable_tree, pim_tree
-from streamjoin.indexes import forest as trees
+from streamjoin.indexes import b_tree, blocks, chained_index, immutable_tree, pim_tree
 from streamjoin.indexes.sorted_run import SortedRun
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.windows import CountWindow
@@ -68,7 +67,7 @@ class Trees:
         self.random, self.tuples = random, tuples
         self.keys = random.integers(0, SPAN, tuples)
         self.rows = np.arange(tuples, dtype=np.int32)
-        self.forest = trees.make_forest(1, tuples + 4 * CALLS)
+        self.forest = blocks.make_forest(1, tuples + 4 * CALLS)
         b_tree.insert_batch(self.forest, self.keys, self.rows, 0)
         order = np.argsort(self.keys, kind="stable")
         self.ascending: tuple[Keys, RowIds] = self.keys[order], self.rows[order]
@@ -129,7 +128,7 @@ class Trees:
     def merge(self) -> tuple[float, float]:
         """Return what merging costs for a tuple: of T_S with an eighth more, and of runs."""
         count = self.tuples // 8
-        fresh = trees.make_forest(1, count)
+        fresh = blocks.make_forest(1, count)
         keys, rows = np.sort(self.random.integers(0, SPAN, count)), self.rows[:count]
         b_tree.insert_batch(fresh, keys, rows, 0)
         merged = immutable_tree.make_immutable(self.tuples + count)

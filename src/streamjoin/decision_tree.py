@@ -31,10 +31,10 @@ docs/intrawindow.md has the measurements, and where this departs from the study'
 """
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 
 from streamjoin.sketches import Sketch
-from streamjoin.window_costs import Spent, WindowCosts
+from streamjoin.window_costs import Spent, WindowCosts, at
 
 KEEPS_UP = 0.85  # busy for longer, SHJ is taken to lag behind: estimates may be wrong
 MEDIUM = {"throughput": KEEPS_UP, "latency": 1.8, "progressiveness": 1.4}  # for w = 0
@@ -92,11 +92,33 @@ class Traits:
         """How many matches a row has, on the side with more rows."""
         return self.matches / max(*self.rows, 1)
 
-    def busy(self, spent: Spent, costs: WindowCosts, keys: Pair | None = None) -> float:
-        """Return for which share of the time an algorithm would be busy, with its own ``keys``."""
-        work = spent.work(sum(self.rows), sum(keys or self.keys) / 2, self.matches)
+    def busy(self, spent: Spent, costs: WindowCosts) -> float:
+        """Return for which share of the time an algorithm would be busy."""
+        size = between(*self.keys)
+        return self.share_of_time(spent.work(sum(self.rows), size, self.matches), costs)
+
+    def busy_over_matrix(self, costs: WindowCosts) -> float:
+        """Return the same for SHJ over a join matrix.
+
+        Left rows probe the tables of all threads, and each of these has, if keys repeat, most right
+        keys.
+        """
+        (left, right), (left_keys, right_keys) = self.rows, self.keys
+        size = between(left_keys, min(self.threads * right_keys, right))
+        left *= (1 + self.threads) / (1 + costs.threads)  # one table is built, all are probed
+        left_cost, right_cost = (at(line, size) for line in costs.matrix)
+        written = self.matches * at(costs.eager.matches, sum(self.rows) / 2)
+        return self.share_of_time((left * left_cost + right * right_cost + written) / 1e9, costs)
+
+    def share_of_time(self, work: float, costs: WindowCosts) -> float:
+        """Return which share of the time so many seconds of work are, of threads as measured."""
         work *= costs.threads / self.threads
         return work / self.seconds if self.seconds > 0 else inf
+
+
+def between(one: float, other: float) -> float:
+    """Return the size that costs as much as two on average: costs go by the logarithm of a size."""
+    return sqrt(max(one, 1) * max(other, 1))
 
 
 def share(some: float, every: float) -> float:
@@ -144,16 +166,12 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix nothing is partitioned, but left rows probe the tables of all threads, and each of
-    these has, if keys repeat, most right keys. While a step runs, rows come for the next one, so
-    it takes the longer the busier the join is; and towards the end of a window, when most rows to
-    match are there, it is about twice as busy as on average.
+    Over a matrix nothing is partitioned, so a small step takes less time. While a step runs, rows
+    come for the next one, so it takes the longer the busier the join is; and towards the end of a
+    window, when most rows to match are there, it is about twice as busy as on average.
     """
-    (left, right), threads = traits.rows, traits.threads
-    keys = (traits.keys[0], min(threads * traits.keys[1], right))
-    more = ((1 + threads) / 2 * left + right) / (left + right)  # a probe is half of what a row does
-    copied = more * traits.busy(costs.eager, costs, keys)
-    steps = (costs.matrix_step, 2 * copied), (costs.biclique_step, 2 * busy)
+    over_matrix = traits.busy_over_matrix(costs)
+    steps = (costs.matrix_step, 2 * over_matrix), (costs.biclique_step, 2 * busy)
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
     told = f"{told_ms(matrix)} over a matrix, {told_ms(biclique)} over a biclique"
     name = "shj_jm" if matrix < biclique else "shj_jb"

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from streamjoin.indexes import b_tree, forest
-from streamjoin.indexes.forest import ALL, FREE, NO_ROOM, NONE, USED, WIDTH
+from streamjoin.indexes import b_tree, blocks, forest
+from streamjoin.indexes.blocks import FREE, NONE, USED, WIDTH
+from streamjoin.indexes.forest import ALL, NO_ROOM
 from streamjoin.kernels import MAX_KEY, MIN_KEY
 
 # Not cached: what they are compiled with may change.
@@ -31,9 +32,9 @@ def collect(trees, tree, lower, upper, base, last, found, count):
 
 def grown(keys, room=None):
     """One tree with these keys, inserted in this order; rows count them."""
-    trees = forest.make_forest(1, len(keys) if room is None else room)
+    trees = blocks.make_forest(1, len(keys) if room is None else room)
     for row, key in enumerate(keys):
-        assert forest.has_room(trees)
+        assert blocks.has_room(trees)
         insert(trees, 0, key, row)
     forest.check_tree(trees, 0)
     return trees
@@ -42,16 +43,16 @@ def grown(keys, room=None):
 def tuples(trees, tree=0):
     """All tuples in the order of the leaves."""
     return [
-        (int(key), int(forest.child_of(trees, leaf, place)))
+        (int(key), int(blocks.child_of(trees, leaf, place)))
         for leaf in forest.linked(trees, tree)
         for place, key in enumerate(
-            forest.keys_of(trees, leaf)[: forest.size_of(trees, leaf)].tolist()
+            blocks.keys_of(trees, leaf)[: blocks.size_of(trees, leaf)].tolist()
         )
     ]
 
 
 def sizes(trees):
-    return [int(forest.size_of(trees, leaf)) for leaf in forest.linked(trees, 0)]
+    return [int(blocks.size_of(trees, leaf)) for leaf in forest.linked(trees, 0)]
 
 
 def free_blocks(trees):
@@ -59,18 +60,18 @@ def free_blocks(trees):
     while block != NONE:
         assert block not in free
         free.add(block)
-        block = int(forest.next_of(trees, block))
+        block = int(blocks.next_of(trees, block))
     return free
 
 
-def blocks(trees, tree=0):
+def blocks_of(trees, tree=0):
     """All blocks of a tree."""
     found, level = [tree], [tree]
-    for _ in range(int(forest.height_of(trees, tree))):
+    for _ in range(int(blocks.height_of(trees, tree))):
         level = [
-            int(forest.child_of(trees, node, place))
+            int(blocks.child_of(trees, node, place))
             for node in level
-            for place in range(forest.size_of(trees, node))
+            for place in range(blocks.size_of(trees, node))
         ]
         found += level
     return found
@@ -80,7 +81,7 @@ def check(trees, stored):
     """Invariants, contents in arrival order, and that no block is lost or used twice."""
     forest.check_tree(trees, 0)
     assert tuples(trees) == sorted(stored)
-    used, free = blocks(trees), free_blocks(trees)
+    used, free = blocks_of(trees), free_blocks(trees)
     assert len(set(used)) == len(used)
     assert free.isdisjoint(used)
     assert free.union(used) == set(range(trees.supply[USED]))
@@ -106,7 +107,7 @@ def test_remove_in_any_order(order, different):
     random = np.random.default_rng(different)
     keys = random.integers(0, different, 4500)
     trees = grown(keys.tolist())
-    assert forest.height_of(trees, 0) == 2
+    assert blocks.height_of(trees, 0) == 2
     stored = {(int(key), row) for row, key in enumerate(keys)}
     for number, row in enumerate(order(random, keys.size)):
         assert remove(trees, 0, keys[row], row)
@@ -115,7 +116,7 @@ def test_remove_in_any_order(order, different):
             assert not remove(trees, 0, keys[row], row)
             check(trees, stored)
     if different > keys.size or order is ORDERS["oldest first"]:  # else ties may leave empty leaves
-        assert forest.height_of(trees, 0) == 0
+        assert blocks.height_of(trees, 0) == 0
 
 
 KEYS = st.one_of(st.integers(-2, 2), st.sampled_from([MIN_KEY, MIN_KEY + 1, MAX_KEY - 1, MAX_KEY]))
@@ -130,7 +131,7 @@ KEYS = st.one_of(st.integers(-2, 2), st.sampled_from([MIN_KEY, MIN_KEY + 1, MAX_
 )
 def test_inserts_and_removals_in_turn(keys, size, seed, share):
     random = np.random.default_rng(seed)
-    trees, stored = forest.make_forest(1, size), []
+    trees, stored = blocks.make_forest(1, size), []
     for row in range(size):
         key = int(random.choice(np.array(keys)))
         insert(trees, 0, key, row)
@@ -155,14 +156,14 @@ def test_what_is_not_there_is_not_removed():
 
 def test_a_root_that_is_raised_and_lowered():
     trees = grown(range(WIDTH))
-    assert forest.height_of(trees, 0) == 0
+    assert blocks.height_of(trees, 0) == 0
     insert(trees, 0, WIDTH, WIDTH)
     check(trees, [(key, key) for key in range(WIDTH + 1)])
-    assert forest.height_of(trees, 0) == 1
+    assert blocks.height_of(trees, 0) == 1
     for key in range(WIDTH + 1):
         assert remove(trees, 0, key, key)
         check(trees, [(each, each) for each in range(key + 1, WIDTH + 1)])
-    assert forest.height_of(trees, 0) == 0
+    assert blocks.height_of(trees, 0) == 0
     assert len(free_blocks(trees)) == 2
 
 
@@ -206,13 +207,13 @@ def test_inner_nodes_share_children():
     half, leaf = WIDTH // 2, WIDTH - 1
     stored = [(key, key) for key in range(3 * half * leaf)]
     trees = grown([key for key, _ in stored])
-    assert forest.height_of(trees, 0) == 2
+    assert blocks.height_of(trees, 0) == 2
     for number in range(half, 2 * half):  # the leaves of the second inner node are divided
         for _ in range(2):
             stored.append((number * leaf + 5, len(stored)))
             insert(trees, 0, *stored[-1])
-    second = forest.child_of(trees, 0, 1)
-    assert forest.size_of(trees, second) == WIDTH
+    second = blocks.child_of(trees, 0, 1)
+    assert blocks.size_of(trees, second) == WIDTH
     stored.sort()
     for number, gone in enumerate(stored[: 2 * half * leaf]):
         assert remove(trees, 0, *gone)
@@ -244,7 +245,7 @@ def test_collect_tells_that_there_is_no_room(before):
 
 def test_collect_leaves_out_what_has_expired_or_not_come():
     keys = [row % 3 for row in range(400)]
-    trees = forest.make_forest(1, 400)
+    trees = blocks.make_forest(1, 400)
     first = 2**32 - 200
     for row, key in enumerate(keys):
         insert(trees, 0, key, np.uint32((first + row) % 2**32).astype(np.int32))
@@ -268,7 +269,7 @@ def test_unused_places_are_no_keys():
 
 
 def test_trees_share_a_supply():
-    trees, stored = forest.make_forest(5, 3000), [[] for _ in range(5)]
+    trees, stored = blocks.make_forest(5, 3000), [[] for _ in range(5)]
     random = np.random.default_rng(1)
     for row in range(3000):
         tree, key = int(random.integers(5)), int(random.integers(0, 50))
@@ -277,9 +278,9 @@ def test_trees_share_a_supply():
     for tree in range(5):
         forest.check_tree(trees, tree)
         assert tuples(trees, tree=tree) == sorted(stored[tree])
-    every = [block for tree in range(5) for block in blocks(trees, tree)]
+    every = [block for tree in range(5) for block in blocks_of(trees, tree)]
     assert sorted(every) == list(range(trees.supply[USED]))
-    forest.clear(trees, 3)
+    blocks.clear(trees, 3)
     assert [tuples(trees, tree=tree) for tree in range(3)] == [[], [], []]
     assert trees.supply[USED] == 3
 
@@ -295,19 +296,19 @@ def test_blocks_that_are_made_are_enough(pattern, count):
         "random": random.integers(0, 10**6, size),
         "equal": np.zeros(size, np.int64),
     }[pattern]
-    trees = forest.make_forest(count, size)
+    trees = blocks.make_forest(count, size)
     for row, key in enumerate(keys):
-        assert forest.has_room(trees)
+        assert blocks.has_room(trees)
         insert(trees, row % count, key, row)
 
 
 def test_a_forest_that_grows():
-    trees = forest.reserve(20)
-    forest.clear(trees, 1)
+    trees = blocks.reserve(20)
+    blocks.clear(trees, 1)
     keys, rows = np.arange(3000) * 7 % 3000, np.arange(3000, dtype=np.int32)
     first, growths = 0, 0
     while (first := b_tree.insert_batch(trees, keys, rows, first)) < keys.size:
-        trees, growths = forest.grow_forest(trees), growths + 1
+        trees, growths = blocks.grow_forest(trees), growths + 1
         forest.check_tree(trees, 0)
     assert growths == 2
     check(trees, zip(keys.tolist(), rows.tolist(), strict=True))

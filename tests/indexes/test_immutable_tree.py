@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from streamjoin.indexes import forest
+from streamjoin.indexes import blocks, forest
 from streamjoin.indexes import immutable_tree as immutable
 from streamjoin.indexes.forest import ALL, NO_ROOM
 from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, TUPLES
@@ -53,7 +53,7 @@ def contents(tree, base=0):
 
 def fresh(tuples, count=1):
     """A forest with these tuples, by tree."""
-    trees = forest.make_forest(count, len(tuples))
+    trees = blocks.make_forest(count, len(tuples))
     for tree, key, row in tuples:
         insert(trees, tree, key, row)
     return trees
@@ -162,7 +162,7 @@ def test_a_merge_of_the_greatest_keys():
 
 
 def test_a_tree_is_made_anew_in_the_memory_of_another():
-    old, empty = built(np.arange(NODE * 2)), forest.make_forest(1, 0)
+    old, empty = built(np.arange(NODE * 2)), blocks.make_forest(1, 0)
     immutable.merge(built([1, 2, 3]), empty, 1, 0, old)
     immutable.check_immutable(old)
     assert contents(old) == [(1, 0), (2, 1), (3, 2)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from streamjoin.indexes import forest, pim_tree
+from streamjoin.indexes import blocks, pim_tree
 from streamjoin.indexes.forest import ALL, NO_ROOM
 from streamjoin.indexes.im_tree import IMTree
 from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, TUPLES
@@ -210,7 +210,7 @@ def test_threads_that_insert_and_search_at_once(depth):
         assert search.result(timeout=60) == 0
     index.size, index.fresh_count = keys.size, keys.size - size
     index.check()
-    assert forest.has_room(index.pim.fresh)
+    assert blocks.has_room(index.pim.fresh)
     for key in range(0, 9000, 500):
         assert (
             rows_in(index, key, key + 9)

@@ -12,8 +12,8 @@ CODES = {
     "edges": [0, 1, 2, LAST - 1, LAST],
     "one bucket": range(2**31, 2**31 + 3),
     "many in one bucket": range(2**31, 2**31 + 100),
-    "one slot": [number << 24 for number in range(40)],  # of a table by the last bits
-    "last slot": [LAST - (number << 24) for number in range(40)],
+    "first slot": [number << 24 for number in range(100)],  # of a table by the last bits
+    "last slot": [LAST - (number << 24) for number in range(100)],
     "apart": range(0, 2**32, 2**25),
     "any": np.random.default_rng(1).integers(0, 2**32, 150).tolist(),
 }

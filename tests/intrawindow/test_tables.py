@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, target
 from hypothesis import strategies as st
 
 from intrawindow.small_windows import (
+    CODES,
     HALF,
     LAST,
     count_expected,
@@ -19,9 +20,10 @@ from intrawindow.small_windows import (
     words_of,
 )
 from streamjoin.intrawindow import code_table
-from streamjoin.intrawindow.code_table import SLOT, CodeTable
+from streamjoin.intrawindow.code_table import CodeTable
 from streamjoin.intrawindow.npj import NPJ
 from streamjoin.intrawindow.npj import probe as probe_runs
+from streamjoin.intrawindow.slots import MOVED, MOVES, SLOT, TUPLES, move_some
 from streamjoin.intrawindow.tables import SMALL, bits_for, sort_buckets
 
 
@@ -88,21 +90,9 @@ def tiny(monkeypatch):
 
 
 def check(table, words):
-    """What the docstring of `CodeTable` promises."""
     assert len(table) == words.size
     assert np.array_equal(table.words[: len(table)], words)
-    slots = table.slots.reshape(-1, SLOT)
-    taken = slots[slots[:, 1] > 0]
-    assert 2 * table.codes <= len(slots)
-    assert len(taken) == table.codes == np.unique(taken[:, 0]).size
-    assert taken[:, 1].sum() == words.size
-    for code, count, latest, _ in taken.tolist():
-        numbers = [latest]
-        while (before := int(table.before[numbers[-1]])) >= 0 and len(numbers) <= count:
-            numbers.append(before)
-        same = np.flatnonzero(words >> HALF == np.uint64(code))
-        assert numbers == same[::-1].tolist()
-        assert count == same.size
+    table.check()
 
 
 @pytest.mark.usefixtures("tiny")
@@ -134,6 +124,55 @@ def test_an_empty_table_and_probes_without_words():
     assert table.nbytes > 0
     piece = table.probe(words_of([0], first=9), "left")
     assert [rows.tolist() for rows in next(piece.pairs(10))] == [[9, 9], [2, 0]]
+
+
+@pytest.mark.usefixtures("tiny")
+@given(
+    kind=st.sampled_from(["first slot", "last slot", "any", "edges"]),
+    steps=st.lists(st.sampled_from([0, 1, 1, 2, 3, 7, 20]), max_size=60),
+    seed=st.integers(0, 2**32),
+)
+def test_a_table_grows_little_by_little(kind, steps, seed):
+    random = np.random.default_rng(seed)
+    words = words_of(random.permutation(np.array(CODES[kind], np.uint64).repeat(2)))
+    table, grows = CodeTable(), 0
+    for part in np.split(words, np.cumsum(steps).clip(max=words.size)):
+        table.insert(part)
+        check(table, words[: len(table)])
+        grows += table.small.size > 0
+        stored = words[: len(table)]
+        piece = table.probe(words, "right")
+        assert (len(piece) if piece else 0) == count_expected(stored, words)
+    target(float(grows))
+
+
+def test_no_insert_moves_many_slots(monkeypatch):
+    moved = []
+
+    def count(small, slots, growth, count):
+        before = int(growth[MOVED])
+        done = move_some(small, slots, growth, count)
+        moved.append(int(growth[MOVED]) - before)
+        return done
+
+    monkeypatch.setattr(code_table, "move_some", count)
+    random = np.random.default_rng(7)
+    words = words_of(random.integers(0, 2**32, 40_000))
+    table = CodeTable()
+    for part in np.array_split(words, 2_000):
+        table.insert(part)
+    check(table, words)
+    assert sum(moved) > 30_000
+    assert max(moved) < 2 * MOVES * 20  # 20 tuples at a time, and then to the end of a cluster
+
+
+def test_threads_have_tables_of_even_load():
+    """A join biclique gives a thread the codes of one range: they spread over all its slots."""
+    table = CodeTable()
+    table.insert(words_of(np.arange(2**31, 2**31 + 4_000 * 2**17, 2**17)))
+    taken = np.flatnonzero(table.slots.reshape(-1, SLOT)[:, TUPLES])
+    halves = np.bincount(taken // (table.slots.size // SLOT // 2))
+    assert halves.min() > 0.9 * halves.max()
 
 
 def test_a_table_of_many_codes():

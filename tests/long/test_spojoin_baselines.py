@@ -18,6 +18,7 @@ from streamjoin.benchmarks.spojoin_workloads import (
     crossings,
     match_share,
 )
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
 
 DOMAIN = 6  # values of a column: most rows have the same as others
@@ -136,16 +137,16 @@ def test_a_filled_window_is_searched_like_one_that_came():
 
 
 def test_an_emptied_tree_gives_its_blocks_back():
-    forest = trees.make_forest(2, 20_000)
+    forest = blocks.make_forest(2, 20_000)
     for key in np.random.default_rng(1).permutation(9_000):
         trees.insert(forest, 1, key, key)
-    assert trees.height_of(forest, 1) == 2
-    used = forest.supply[trees.USED]
+    assert blocks.height_of(forest, 1) == 2
+    used = forest.supply[blocks.USED]
     empty_tree(forest, 1)
     trees.check_tree(forest, 1)
     for key in range(9_000):  # ascending keys fill leaves: no more blocks than before
         trees.insert(forest, 1, key, key)
-    assert forest.supply[trees.USED] == used
+    assert forest.supply[blocks.USED] == used
 
 
 @settings(max_examples=50, deadline=None)

@@ -20,8 +20,8 @@ from streamjoin.benchmarks.tuple_races import Make, Race
 from streamjoin.benchmarks.tuple_streams import UNIFORM, square
 from streamjoin.indexes import b_tree
 from streamjoin.indexes import pim_tree as pims
+from streamjoin.indexes.blocks import used_bytes
 from streamjoin.indexes.chained_index import BChain, IBChain
-from streamjoin.indexes.forest import used_bytes
 from streamjoin.indexes.pim_tree import PIMTree
 from streamjoin.kernels import Keys, RowIds
 

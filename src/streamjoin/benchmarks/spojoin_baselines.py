@@ -27,9 +27,11 @@ from streamjoin.benchmarks.spojoin_sets import (
     meet_by_hash,
 )
 from streamjoin.benchmarks.spojoin_workloads import Ranges, Rows
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.forest import ALL, Forest
+from streamjoin.indexes.blocks import Forest
+from streamjoin.indexes.forest import ALL
 from streamjoin.indexes.immutable_tree import DEPTH, TUPLES, Immutable
 from streamjoin.kernels import Int, Keys, RowIds, bare, inlined
 
@@ -154,7 +156,7 @@ class MutableTrees(Part):
     def __init__(self, stored: Rows, room: int, hashed: bool) -> None:
         self.size, self.stored, self.hashed = stored.first.size, stored.first.size, hashed
         self.work = make_work(self.size + room)
-        self.forest = trees.make_forest(2, 2 * (self.size + room))
+        self.forest = blocks.make_forest(2, 2 * (self.size + room))
         fill_forest(self.forest, FIRST, stored, 0)
         self.saved = self.forest.keys.copy(), self.forest.supply.copy()
 

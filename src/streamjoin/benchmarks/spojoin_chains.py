@@ -28,8 +28,9 @@ from streamjoin.benchmarks.spojoin_baselines import (
 )
 from streamjoin.benchmarks.spojoin_sets import Work, make_work
 from streamjoin.benchmarks.spojoin_workloads import Ranges, Rows
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
-from streamjoin.indexes.forest import NONE, Forest
+from streamjoin.indexes.blocks import NONE, Forest
 from streamjoin.kernels import Int, Positions, bare, inlined
 
 LINKS = 10  # shares of a window
@@ -55,7 +56,7 @@ def make_links(window: int, links: int = LINKS) -> Links:
     """Allocate the links of an empty window."""
     share = -(-window // links)
     slots = -(-window // share) + 2  # the active one, and one of which some rows have left
-    forest = trees.make_forest(2 * slots, 2 * (slots + 1) * share)
+    forest = blocks.make_forest(2 * slots, 2 * (slots + 1) * share)
     return Links(forest, np.array([0, window, share, slots]))
 
 
@@ -63,20 +64,20 @@ def make_links(window: int, links: int = LINKS) -> Links:
 def empty_tree(forest: Forest, tree: int) -> None:
     """Give the blocks of a tree back, level by level, but for its root's."""
     block = tree
-    for _ in range(trees.height_of(forest, tree)):
-        below = trees.child_of(forest, block, 0)
+    for _ in range(blocks.height_of(forest, tree)):
+        below = blocks.child_of(forest, block, 0)
         while block != NONE:
-            behind = trees.next_of(forest, block)
+            behind = blocks.next_of(forest, block)
             if block != tree:
-                trees.give_back(forest, block)
+                blocks.give_back(forest, block)
             block = behind
         block = below
     while block != NONE and block != tree:
-        behind = trees.next_of(forest, block)
-        trees.give_back(forest, block)
+        behind = blocks.next_of(forest, block)
+        blocks.give_back(forest, block)
         block = behind
-    trees.pad(forest, tree, 0)
-    trees.set_header(forest, tree, 0, NONE, 0)
+    blocks.pad(forest, tree, 0)
+    blocks.set_header(forest, tree, 0, NONE, 0)
 
 
 @inlined
@@ -154,4 +155,4 @@ class ChainJoin:
     @property
     def nbytes(self) -> int:
         """Bytes of both windows."""
-        return sum(trees.used_bytes(links.forest) for links in self.links)
+        return sum(blocks.used_bytes(links.forest) for links in self.links)

@@ -22,9 +22,11 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numpy.typing import NDArray
 
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.forest import BLOCK, NONE, WRAP, Forest
+from streamjoin.indexes.blocks import BLOCK, NONE, Forest
+from streamjoin.indexes.forest import WRAP
 from streamjoin.indexes.immutable_tree import DEPTH, LEAF, ROWS, TUPLES, WORDS, Immutable
 from streamjoin.kernels import Int, RowIds, inlined
 
@@ -125,15 +127,15 @@ def mark_forest(
 ) -> None:
     """Set the bits of the rows of a B+-tree whose keys are in [lower, upper]."""
     leaf = trees.find_leaf(forest, tree, lower, forest.keys.size // BLOCK)
-    at = trees.count_below(forest, leaf, lower)
+    at = blocks.count_below(forest, leaf, lower)
     while leaf != NONE:
-        size = trees.size_of(forest, leaf)
-        end = min(trees.count_upto(forest, leaf, upper), size)
+        size = blocks.size_of(forest, leaf)
+        end = min(blocks.count_upto(forest, leaf, upper), size)
         for i in range(at, end):
-            set_bit(bits, (trees.child_of(forest, leaf, i) - base) & WRAP, last)
+            set_bit(bits, (blocks.child_of(forest, leaf, i) - base) & WRAP, last)
         if end < size:
             break
-        leaf, at = trees.next_of(forest, leaf), np.int64(0)
+        leaf, at = blocks.next_of(forest, leaf), np.int64(0)
 
 
 @inlined

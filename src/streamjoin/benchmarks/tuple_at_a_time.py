@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamjoin.indexes import blocks, pim_tree
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes import pim_tree
-from streamjoin.indexes.forest import Forest
+from streamjoin.indexes.blocks import Forest
 from streamjoin.indexes.immutable_tree import DEPTH, Immutable
 from streamjoin.indexes.pim_tree import Pim
 from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined
@@ -73,7 +73,7 @@ def run_b_tree(left: Forest, right: Forest, feed: Feed, begin: int) -> tuple[int
     """Take tuples from ``begin`` on; return where an index needs attention, and all matches."""
     matches = 0
     for i in range(begin, feed.sides.size):
-        if not trees.has_room(left) or not trees.has_room(right):
+        if not blocks.has_room(left) or not blocks.has_room(right):
             return i, matches
         if feed.sides[i] == 0:
             matches += join_b_tree(left, right, feed.left, feed, 0, feed.across)
@@ -177,7 +177,7 @@ def run_b_chain(
         side = feed.sides[i]
         if feed.bases[side] == feed.stops[side]:
             return i, matches
-        if not trees.has_room(left) or not trees.has_room(right):
+        if not blocks.has_room(left) or not blocks.has_room(right):
             return i, matches
         if side == 0:
             matches += join_b_chain(left, right, rights, length, feed.left, feed, 0, feed.across)
@@ -202,7 +202,7 @@ def run_ib_chain(
         side = feed.sides[i]
         if feed.bases[side] == feed.stops[side]:
             return i, matches
-        if not trees.has_room(left) or not trees.has_room(right):
+        if not blocks.has_room(left) or not blocks.has_room(right):
             return i, matches
         if side == 0:
             matches += join_ib_chain(left, right, rights, length, feed.left, feed, 0, feed.across)

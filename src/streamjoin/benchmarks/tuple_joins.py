@@ -14,10 +14,10 @@ import numpy as np
 from streamjoin.benchmarks import tuple_at_a_time as kernels
 from streamjoin.benchmarks.tuple_at_a_time import Feed
 from streamjoin.benchmarks.tuple_streams import Sides, Streams
-from streamjoin.indexes import forest as trees
+from streamjoin.indexes import blocks
 from streamjoin.indexes.b_tree import BTree
+from streamjoin.indexes.blocks import Forest
 from streamjoin.indexes.chained_index import BChain
-from streamjoin.indexes.forest import Forest
 from streamjoin.indexes.immutable_tree import Immutable, make_immutable
 from streamjoin.indexes.pim_tree import PIMTree
 from streamjoin.indexes.window_index import WindowIndex
@@ -112,8 +112,8 @@ class BTreeJoin(TupleJoin[BTree]):
         """Make room."""
         super().attend(side, count)
         index = self.indexes[side]
-        if not trees.has_room(index.forest):
-            index.forest = trees.grow_forest(index.forest)
+        if not blocks.has_room(index.forest):
+            index.forest = blocks.grow_forest(index.forest)
 
 
 class PIMTreeJoin(TupleJoin[PIMTree]):
@@ -160,7 +160,7 @@ class BChainJoin(TupleJoin[BChain]):
         """Return the active link, and the others with empty ones behind them: always as many."""
         *archived, active = (link.tree for link in index.links)
         assert isinstance(active, Forest)
-        empty = make_immutable(0) if index.freezes else trees.make_forest(1, 0)
+        empty = make_immutable(0) if index.freezes else blocks.make_forest(1, 0)
         return active, (*archived, *[empty] * (LINKS - len(archived)))
 
     def attend(self, side: int, count: int) -> None:
@@ -175,8 +175,8 @@ class BChainJoin(TupleJoin[BChain]):
             index.archive()
         active = index.links[-1]
         assert isinstance(active.tree, Forest)
-        if not trees.has_room(active.tree):
-            active.tree = trees.grow_forest(active.tree)
+        if not blocks.has_room(active.tree):
+            active.tree = blocks.grow_forest(active.tree)
         self.stops[side] = self.bases[side] + index.share - active.size
 
     def period(self, side: int) -> int:

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
-from streamjoin.indexes.forest import ALL, NO_ROOM, Forest
+from streamjoin.indexes.blocks import Forest
+from streamjoin.indexes.forest import ALL, NO_ROOM
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.window_index import LEAST, WindowIndex, wrap
@@ -26,7 +28,7 @@ from streamjoin.kernels import Keys, Positions, RowIds, bare
 def insert_batch(forest: Forest, keys: Keys, rows: RowIds, first: int) -> int:
     """Insert tuples from ``first`` on; return where room ran out."""
     for i in range(first, keys.size):
-        if not trees.has_room(forest):
+        if not blocks.has_room(forest):
             return i
         trees.insert(forest, 0, keys[i], rows[i])
     return keys.size
@@ -69,24 +71,24 @@ class BTree(WindowIndex):
 
     def __init__(self, capacity: int = LEAST) -> None:
         super().__init__(capacity)
-        self.forest = trees.make_forest(1, min(capacity, 1 << 20))
+        self.forest = blocks.make_forest(1, min(capacity, 1 << 20))
 
     def _insert(self, keys: Keys, rows: RowIds) -> None:
         first = 0
         while first < keys.size:
             first = insert_batch(self.forest, keys, rows, first)
             if first < keys.size:
-                self.forest = trees.grow_forest(self.forest)
+                self.forest = blocks.grow_forest(self.forest)
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         remove_batch(self.forest, keys, rows)
-        if self.forest.supply[trees.USED] > 2 * trees.blocks_for(1, self.size + LEAST):
+        if self.forest.supply[blocks.USED] > 2 * blocks.blocks_for(1, self.size + LEAST):
             self._shrink()
 
     def _shrink(self) -> None:
         """Give back the blocks of tuples that have expired. O(n)."""
         keys, row_ids = self._live()
-        self.forest = trees.make_forest(1, self.size + LEAST)
+        self.forest = blocks.make_forest(1, self.size + LEAST)
         self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
@@ -104,7 +106,7 @@ class BTree(WindowIndex):
     @property
     def nbytes(self) -> int:
         """Bytes of the blocks in use."""
-        return trees.used_bytes(self.forest)
+        return blocks.used_bytes(self.forest)
 
     def check(self) -> None:
         """Assert the invariants; tests call this after every step."""

@@ -25,10 +25,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from streamjoin.indexes import b_tree
+from streamjoin.indexes import b_tree, blocks
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.forest import ALL, NO_ROOM, Forest
+from streamjoin.indexes.blocks import Forest
+from streamjoin.indexes.forest import ALL, NO_ROOM
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.immutable_tree import DEPTH, Immutable
 from streamjoin.indexes.matches import Matches
@@ -95,7 +96,7 @@ class Link:
     def nbytes(self) -> int:
         """Bytes of the tree."""
         if isinstance(self.tree, Forest):
-            return trees.used_bytes(self.tree)
+            return blocks.used_bytes(self.tree)
         return self.tree.keys.nbytes + self.tree.inners.nbytes
 
 
@@ -107,7 +108,7 @@ class BChain(WindowIndex):
     def __init__(self, capacity: int = LEAST, length: int = LENGTH) -> None:
         super().__init__(capacity)
         self.length = length
-        self.links = [Link(trees.make_forest(1, LEAST))]
+        self.links = [Link(blocks.make_forest(1, LEAST))]
 
     def successor(self, capacity: int) -> Self:
         """Make an empty index of the same kind."""
@@ -139,7 +140,7 @@ class BChain(WindowIndex):
             assert isinstance(link.tree, Forest)
             first = b_tree.insert_batch(link.tree, keys, rows, first)
             if first < keys.size:
-                link.tree = trees.grow_forest(link.tree)
+                link.tree = blocks.grow_forest(link.tree)
         link.size += keys.size
         link.live += keys.size
 
@@ -152,7 +153,7 @@ class BChain(WindowIndex):
             immutable.merge(immutable.make_immutable(0), active.tree, 1, self.base, frozen)
             active.tree, active.size = frozen, active.live
         self.links = [link for link in self.links if link.live]
-        self.links.append(Link(trees.make_forest(1, min(self.share, MOST))))
+        self.links.append(Link(blocks.make_forest(1, min(self.share, MOST))))
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         count = keys.size
@@ -162,14 +163,14 @@ class BChain(WindowIndex):
             count -= gone
         self.links = [link for link in self.links[:-1] if link.live] + self.links[-1:]
         if not self.links[-1].live and self.links[-1].size:
-            self.links[-1] = Link(trees.make_forest(1, LEAST))
+            self.links[-1] = Link(blocks.make_forest(1, LEAST))
         if sum(link.size for link in self.links) > 2 * self.size + LEAST:
             self._shrink()
 
     def _shrink(self) -> None:
         """Begin again with what is alive, where a window has become smaller than it was. O(n)."""
         keys, row_ids = self._live()
-        self.links = [Link(trees.make_forest(1, LEAST))]
+        self.links = [Link(blocks.make_forest(1, LEAST))]
         self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:

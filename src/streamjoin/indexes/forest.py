@@ -1,8 +1,8 @@
 """A forest: B+-trees that share their blocks, for tuples that come and go one by one.
 
-A block is a leaf or an inner node; both look alike, and lie in whole cache lines, all of a block in
-one place. Tree t has its root in block t, for ever; other blocks come from a common supply. One
-tree is a plain B+-tree, many are the subindexes of a PIM-Tree (drawn with 4 places a block)::
+A block (`blocks`) is a leaf or an inner node. Tree t has its root in block t, for ever; other
+blocks come from a common supply. One tree is a plain B+-tree, many are the subindexes of a PIM-Tree
+(drawn with 4 places a block)::
 
     block 0   height 1   keys [ 20 50  -  - ]   cells [ 5 2 7 . ]     the root of tree 0
     block 1   height 0   keys [ 77 80  -  - ]   cells [ 3 9 . . ]     the root of tree 1, a leaf
@@ -33,183 +33,36 @@ Multicore CPU" (arXiv:1903.00452), use it in section 2.2.1 and for T_I in 3.2 an
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamjoin import atomics
+from streamjoin.indexes.blocks import (
+    BLOCK,
+    CELLS,
+    NONE,
+    SIZE,
+    WIDTH,
+    Forest,
+    cell_of,
+    child_of,
+    count_below,
+    count_upto,
+    give_back,
+    height_of,
+    keys_of,
+    move,
+    next_of,
+    open_gap,
+    pad,
+    set_header,
+    size_of,
+    take_block,
+)
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, RowIds, bare, inlined
 
-NONE = -1
 NO_ROOM, TORN = -1, -2  # instead of a number of rows
-WIDTH = 62  # tuples of a leaf, children of a node: with their header, twelve cache lines
-BLOCK = -(-(3 * WIDTH + 3) // (2 * atomics.LINE)) * atomics.LINE  # int64 numbers of a block
-CELLS = 2 * WIDTH  # where the cells of a block begin, counted in int32
-SIZE, NEXT, HEIGHT = 3 * WIDTH, 3 * WIDTH + 1, 3 * WIDTH + 2  # the header, behind the cells
-USED, FREE = 0, atomics.LINE  # places in ``supply``
 WRAP = 0xFFFFFFFF
 ALL = 0x7FFFFFFF  # ``last`` that lets every row be there
-
-
-class Forest(NamedTuple):
-    """The arrays of all trees, as kernels take them; the first two are one memory."""
-
-    keys: NDArray[np.int64]  # BLOCK numbers a block
-    cells: NDArray[np.int32]  # twice as many
-    supply: NDArray[np.int64]  # blocks used so far, and the first that was given back
-
-
-def make_forest(trees: int, tuples: int) -> Forest:
-    """Allocate a forest with room for so many tuples, whatever their keys, if none is removed."""
-    forest = reserve(blocks_for(trees, tuples))
-    clear(forest, trees)
-    return forest
-
-
-def blocks_for(trees: int, tuples: int) -> int:
-    """Return how many blocks hold so many tuples in so many trees, whatever their keys.
-
-    A block is divided when it is full, so all but the first and the last of a level are half full
-    or more.
-    """
-    leaves = 2 * trees + 2 * (tuples // WIDTH + 1)
-    return leaves + trees + 4 * (leaves // WIDTH + 8)
-
-
-def reserve(blocks: int) -> Forest:
-    """Allocate so many blocks."""
-    words = aligned(blocks * BLOCK)
-    return Forest(words, words.view(np.int32), np.zeros(2 * atomics.LINE, np.int64))
-
-
-def aligned(words: int) -> NDArray[np.int64]:
-    """Allocate int64 numbers at the beginning of a cache line."""
-    spare = np.empty(words + atomics.LINE, np.int64)
-    offset = (-spare.ctypes.data // 8) % atomics.LINE
-    return spare[offset : offset + words]
-
-
-def grow_forest(forest: Forest, blocks: int | None = None) -> Forest:
-    """Return the same trees with so many blocks, or twice as many as before."""
-    grown = reserve(blocks or 2 * forest.keys.size // BLOCK)
-    grown.keys[: forest.keys.size] = forest.keys
-    grown.supply[:] = forest.supply
-    return grown
-
-
-@inlined
-def cell_of(block: Int, place: Int) -> Int:
-    """Return where a block has one of its cells, or of its header's."""
-    return np.uint64(2 * block * BLOCK + place)
-
-
-@inlined
-def size_of(forest: Forest, block: Int) -> Int:
-    """Return how many tuples or children a block has."""
-    return np.int64(forest.cells[cell_of(block, SIZE)])
-
-
-@inlined
-def height_of(forest: Forest, block: Int) -> Int:
-    """Return how many levels are below a block."""
-    return np.int64(forest.cells[cell_of(block, HEIGHT)])
-
-
-@inlined
-def next_of(forest: Forest, block: Int) -> Int:
-    """Return the block behind this one on its level, or NONE."""
-    return np.int64(forest.cells[cell_of(block, NEXT)])
-
-
-@inlined
-def child_of(forest: Forest, block: Int, place: Int) -> Int:
-    """Return a child of an inner node."""
-    return np.int64(forest.cells[cell_of(block, CELLS + place)])
-
-
-@inlined
-def count_below(forest: Forest, block: Int, key: Int) -> Int:
-    """Count the keys of a block that are below a key: the first child that may hold it."""
-    below = np.int64(0)
-    for i in range(WIDTH):
-        below += np.int64(forest.keys[np.uint64(block * BLOCK + i)] < key)
-    return below
-
-
-@inlined
-def count_upto(forest: Forest, block: Int, key: Int) -> Int:
-    """Count the keys of a block that are not above a key, unused ones too if it is the greatest."""
-    upto = np.int64(0)
-    for i in range(WIDTH):
-        upto += np.int64(forest.keys[np.uint64(block * BLOCK + i)] <= key)
-    return upto
-
-
-@inlined
-def move(forest: Forest, source: Int, first: Int, last: Int, target: Int, at: Int) -> None:
-    """Copy keys and cells from ``first`` to ``last`` to another block."""
-    keys, new_keys = source * BLOCK + first, target * BLOCK + at
-    cells, new_cells = cell_of(source, CELLS + first), cell_of(target, CELLS + at)
-    for i in range(last - first):
-        forest.keys[np.uint64(new_keys + i)] = forest.keys[np.uint64(keys + i)]
-        forest.cells[new_cells + np.uint64(i)] = forest.cells[cells + np.uint64(i)]
-
-
-@inlined
-def open_gap(forest: Forest, block: Int, first: Int, last: Int) -> None:
-    """Move keys and cells from ``first`` to ``last`` one place on."""
-    keys, cells = block * BLOCK, 2 * block * BLOCK + CELLS
-    for i in range(last, first, -1):
-        forest.keys[np.uint64(keys + i)] = forest.keys[np.uint64(keys + i - 1)]
-        forest.cells[np.uint64(cells + i)] = forest.cells[np.uint64(cells + i - 1)]
-
-
-@inlined
-def pad(forest: Forest, block: Int, first: Int) -> None:
-    """Mark the keys of a block from ``first`` on as unused."""
-    forest.keys[block * BLOCK + first : block * BLOCK + WIDTH] = MAX_KEY
-
-
-@inlined
-def set_header(forest: Forest, block: Int, size: Int, after: Int, height: Int) -> None:
-    """Write the header of a block."""
-    forest.cells[cell_of(block, SIZE)] = size
-    forest.cells[cell_of(block, NEXT)] = after
-    forest.cells[cell_of(block, HEIGHT)] = height
-
-
-@bare
-def clear(forest: Forest, trees: Int) -> None:
-    """Begin again with so many empty trees."""
-    for tree in range(trees):
-        pad(forest, tree, 0)
-        set_header(forest, tree, 0, NONE, 0)
-    forest.supply[USED] = trees
-    forest.supply[FREE] = NONE
-
-
-@bare
-def has_room(forest: Forest) -> bool:
-    """Whether the supply has all blocks that one more insert may need: one a level, and a root."""
-    return (forest.supply[USED] + 16) * BLOCK <= forest.keys.size
-
-
-@bare
-def take_block(forest: Forest) -> Int:
-    """Return a block that nobody uses. What was given back is for forests of one thread."""
-    block = forest.supply[FREE]
-    if block == NONE:
-        return atomics.add(forest.supply, USED, 1)
-    forest.supply[FREE] = next_of(forest, block)
-    return block
-
-
-@bare
-def give_back(forest: Forest, block: Int) -> None:
-    """Put a block back into the supply."""
-    forest.cells[cell_of(block, NEXT)] = forest.supply[FREE]
-    forest.supply[FREE] = block
 
 
 @bare
@@ -435,11 +288,6 @@ def copy_out(forest: Forest, trees: int, base: int, keys: Keys, rows: RowIds) ->
     return count
 
 
-def used_bytes(forest: Forest) -> int:
-    """Bytes of the blocks that are in use or have been; the others have never been touched."""
-    return int(forest.supply[USED]) * BLOCK * 8
-
-
 def linked(forest: Forest, tree: int) -> Iterator[int]:
     """Yield the leaves of a tree."""
     leaf = int(first_leaf(forest, tree))
@@ -470,8 +318,3 @@ def check_tree(forest: Forest, tree: int) -> None:
         assert np.all(keys[size:] == MAX_KEY)
         ordered = [lower, *keys[:size].tolist(), upper]
         assert ordered == sorted(ordered)
-
-
-def keys_of(forest: Forest, block: int) -> Keys:
-    """Return the keys of a block, unused ones too."""
-    return forest.keys[block * BLOCK : block * BLOCK + WIDTH]

@@ -30,19 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
-from streamjoin.indexes.forest import (
-    ALL,
-    BLOCK,
-    NO_ROOM,
-    NONE,
-    WRAP,
-    Forest,
-    aligned,
-    child_of,
-    first_leaf,
-    next_of,
-    size_of,
-)
+from streamjoin.indexes.blocks import BLOCK, NONE, Forest, aligned, child_of, next_of, size_of
+from streamjoin.indexes.forest import ALL, NO_ROOM, WRAP, first_leaf
 from streamjoin.kernels import MAX_KEY, Int, Keys, RowIds, bare, inlined
 
 SHIFT = np.uint64(6)

@@ -39,9 +39,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin import atomics
+from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
 from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.forest import NO_ROOM, Forest
+from streamjoin.indexes.blocks import Forest
+from streamjoin.indexes.forest import NO_ROOM
 from streamjoin.indexes.hits import hand_over
 from streamjoin.indexes.immutable_tree import DEPTH, FANOUT, LEAF, OFFSETS, TUPLES, Immutable
 from streamjoin.indexes.matches import Matches
@@ -77,7 +79,7 @@ def attach(pim: Pim, depth: int) -> None:
     for tree in range(count - 1):
         pim.uppers[tree] = immutable.key_at(fixed, (tree + 1) * span - 1)
     pim.uppers[count - 1] = MAX_KEY
-    trees.clear(pim.fresh, count)
+    blocks.clear(pim.fresh, count)
     pim.shape[ENTRY], pim.shape[TREES] = depth, count
 
 
@@ -124,7 +126,7 @@ def collect(
 def insert_batch(pim: Pim, keys: Keys, rows: RowIds, first: int, last: int) -> int:
     """Insert tuples from ``first`` to ``last``; return where room ran out."""
     for i in range(first, last):
-        if not trees.has_room(pim.fresh):
+        if not blocks.has_room(pim.fresh):
             return i
         insert(pim, keys[i], rows[i], False)
     return last
@@ -164,7 +166,7 @@ def fill(fixed: Immutable, keys: Keys, rows: RowIds) -> None:
 
 def make_fresh(count: int, tuples: int) -> tuple[Forest, Keys, Positions]:
     """Allocate T_I for so many trees and tuples, with the trees' ranges and versions."""
-    return trees.make_forest(count, tuples), np.full(count, MAX_KEY), np.zeros(count, np.int64)
+    return blocks.make_forest(count, tuples), np.full(count, MAX_KEY), np.zeros(count, np.int64)
 
 
 class PIMTree(WindowIndex):
@@ -258,8 +260,8 @@ class PIMTree(WindowIndex):
         """Let T_I take so many tuples beyond its limit."""
         self.slack, needed = slack, self.limit + slack
         if needed > self.fresh_room:
-            blocks = trees.blocks_for(self.pim.uppers.size, needed)
-            self.pim = self.pim._replace(fresh=trees.grow_forest(self.pim.fresh, blocks))
+            count = blocks.blocks_for(self.pim.uppers.size, needed)
+            self.pim = self.pim._replace(fresh=blocks.grow_forest(self.pim.fresh, count))
             self.fresh_room = needed
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
@@ -280,7 +282,7 @@ class PIMTree(WindowIndex):
         """Bytes of both components, and of the memory that the next merge takes."""
         kept = [self.pim.fixed] if self.spare is None else [self.pim.fixed, self.spare]
         fixed = sum(each.keys.nbytes + each.inners.nbytes for each in kept)
-        return fixed + trees.used_bytes(self.pim.fresh) + 2 * self.pim.uppers.nbytes
+        return fixed + blocks.used_bytes(self.pim.fresh) + 2 * self.pim.uppers.nbytes
 
     def check(self) -> None:
         """Assert the invariants; tests call this after every step."""
@@ -292,7 +294,7 @@ class PIMTree(WindowIndex):
             keys = [
                 key
                 for leaf in trees.linked(fresh, tree)
-                for key in trees.keys_of(fresh, leaf)[: trees.size_of(fresh, leaf)].tolist()
+                for key in blocks.keys_of(fresh, leaf)[: blocks.size_of(fresh, leaf)].tolist()
             ]
             upper = int(self.pim.uppers[tree])
             assert all(lower < key <= upper or key == lower == MIN_KEY for key in keys)

@@ -2,13 +2,18 @@
 
 ::
 
-    slots   code 3A | 2 tuples | latest: 4      linear probing, at most half full
+    slots   code 3A | 2 tuples | latest: 4      at most half full (`slots`)
     before  4 -> 1 -> none                      the tuple before, with the same code
     words   0 ... 4                             tuples in the order they came
 
 A probe finds one slot, however often its key repeats: it knows its matches by their number and the
-latest of them. Lists are followed when pairs are wanted. Slots move when the table grows; tuples
-and lists never do, so what a probe has found stays true.
+latest of them. Lists are followed when pairs are wanted. Slots move when the table grows, some with
+each insert; tuples and lists never do, so what a probe has found stays true.
+
+Invariants, asserted by ``check``:
+    1. Those of `slots`.
+    2. A slot's latest tuple, and those before it, are all that have its code, newest first.
+    3. At most half of the slots are taken, or three quarters of those that are being moved.
 """
 
 from collections.abc import Iterator
@@ -19,68 +24,108 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamjoin.intrawindow.pieces import Counted, Piece
+from streamjoin.intrawindow.slots import (
+    CODE,
+    LATEST,
+    MOVES,
+    SLOT,
+    TUPLES,
+    Slots,
+    ask_for,
+    check_slots,
+    first_after_empty,
+    home_of,
+    is_moved,
+    keep_clear,
+    make_slots,
+    move_some,
+    slot_of,
+)
 from streamjoin.intrawindow.words import Words, rows_of
 from streamjoin.kernels import Int, Positions, RowIds, copy_into, inlined, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.prefetching import AHEAD, prefetch
 
-Slots = NDArray[np.uint32]  # four numbers a slot: code, tuples, latest tuple, nothing
-SLOT = 4
 NONE = np.int32(-1)
 FEWEST = 1 << 6  # slots to begin with: there may be many windows
+NO_SLOTS: Slots = np.empty(0, np.uint32)
 
 
 @inlined
-def ask_for(words: Words, place: Int, slots: Slots, mask: Int) -> None:
-    """Prefetch the slot of a word; behind the last one, that of the last."""
-    code = np.int64(words[min(place, words.size - 1)] >> np.uint64(32))
-    prefetch(slots, SLOT * (code & mask))
+def code_of(word: Int) -> Int:
+    """Return the code of a word."""
+    return np.uint32(word >> np.uint64(32))
 
 
 @inlined
-def slot_of(slots: Slots, code: Int, mask: Int) -> Int:
-    """Return where the slot of a code is, or the empty one where it belongs."""
-    at = np.int64(code) & mask
-    while slots[SLOT * at + 1] != 0 and slots[SLOT * at] != code:
-        at = (at + 1) & mask
-    return SLOT * at
+def look_up(slots: Slots, code: Int, i: Int, latest: RowIds, counts: RowIds) -> Int:
+    """Write down what a probe has found; return how many tuples that are."""
+    at = slot_of(slots, code)
+    latest[i], counts[i] = np.int32(slots[at + LATEST]), np.int32(slots[at + TUPLES])
+    return counts[i]
+
+
+@inlined
+def add_to(slots: Slots, at: Int, code: Int, number: Int, before: RowIds) -> Int:
+    """Add a tuple to its slot; return 1 if the code is new."""
+    tuples = slots[at + TUPLES]
+    before[number] = np.int32(slots[at + LATEST]) if tuples else NONE
+    slots[at + CODE], slots[at + TUPLES], slots[at + LATEST] = code, tuples + 1, number
+    return np.int64(tuples == 0)
 
 
 @kernel
-def insert(words: Words, first: Int, slots: Slots, before: RowIds) -> int:
+def insert(words: Words, first: Int, before: RowIds, slots: Slots) -> int:
     """Add tuples, numbered from ``first``; return how many codes are new."""
-    half, mask, new = np.uint64(32), np.int64(slots.size // SLOT - 1), 0
+    new, last = 0, words.size - 1
     for i in range(words.size):
-        ask_for(words, i + AHEAD, slots, mask)
-        code = np.uint32(words[i] >> half)
-        at = slot_of(slots, code, mask)
-        tuples, number = slots[at + 1], first + i
-        before[number] = np.int32(slots[at + 2]) if tuples else NONE
-        new += tuples == 0
-        slots[at], slots[at + 1], slots[at + 2] = code, tuples + 1, number
+        prefetch(slots, home_of(slots, code_of(words[min(i + AHEAD, last)])))
+        code = code_of(words[i])
+        new += add_to(slots, slot_of(slots, code), code, first + i, before)
     return new
 
 
 @kernel
-def move(old: Slots, slots: Slots) -> None:
-    """Put the slots of a table into a larger one."""
-    mask = np.int64(slots.size // SLOT - 1)
-    for at in range(0, old.size, SLOT):
-        if old[at + 1] != 0:
-            to = slot_of(slots, old[at], mask)
-            slots[to], slots[to + 1], slots[to + 2] = old[at], old[at + 1], old[at + 2]
+def insert_growing(
+    words: Words, first: Int, before: RowIds, small: Slots, slots: Slots, growth: Positions
+) -> int:
+    """Do as `insert` does, while slots are moved."""
+    new, last = 0, words.size - 1
+    for i in range(words.size):
+        ask_for(code_of(words[min(i + AHEAD, last)]), small, slots, growth)
+        code = code_of(words[i])
+        if is_moved(code, small, growth):
+            at = slot_of(slots, code)
+            new += add_to(slots, at, code, first + i, before)
+            keep_clear(slots, small, growth, at)
+        else:
+            new += add_to(small, slot_of(small, code), code, first + i, before)
+    return new
 
 
 @kernel
-def probe(words: Words, slots: Slots, latest: RowIds, counts: RowIds) -> int:
+def probe(words: Words, latest: RowIds, counts: RowIds, slots: Slots) -> int:
     """Find the latest tuple with the code of each word, and their number; return that of all."""
-    half, mask, total = np.uint64(32), np.int64(slots.size // SLOT - 1), 0
+    total, last = 0, words.size - 1
     for i in range(words.size):
-        ask_for(words, i + AHEAD, slots, mask)
-        at = slot_of(slots, np.uint32(words[i] >> half), mask)
-        count: Int = np.int32(slots[at + 1])
-        latest[i], counts[i] = np.int32(slots[at + 2]), count
-        total += count
+        prefetch(slots, home_of(slots, code_of(words[min(i + AHEAD, last)])))
+        total += look_up(slots, code_of(words[i]), i, latest, counts)
+    return total
+
+
+@kernel
+def probe_growing(
+    words: Words, latest: RowIds, counts: RowIds, small: Slots, slots: Slots, growth: Positions
+) -> int:
+    """Do as `probe` does, while slots are moved."""
+    total, last = 0, words.size - 1
+    for i in range(words.size):
+        ask_for(code_of(words[min(i + AHEAD, last)]), small, slots, growth)
+        code = code_of(words[i])
+        if is_moved(code, small, growth):
+            total += look_up(slots, code, i, latest, counts)
+        else:
+            total += look_up(small, code, i, latest, counts)
     return total
 
 
@@ -141,7 +186,9 @@ class CodeTable:
 
     def __init__(self) -> None:
         self.size, self.codes = 0, 0
-        self.slots: Slots = np.zeros(SLOT * FEWEST, np.uint32)
+        self.slots = make_slots(FEWEST)
+        self.small = NO_SLOTS  # those of before, while they are moved
+        self.growth: Positions = np.zeros(3, np.int64)
         self.words: Words = np.empty(FEWEST, np.uint64)
         self.before: RowIds = np.empty(FEWEST, np.int32)
 
@@ -151,19 +198,25 @@ class CodeTable:
     @property
     def nbytes(self) -> int:
         """Bytes, slack included."""
-        return self.slots.nbytes + self.words.nbytes + self.before.nbytes
+        return self.small.nbytes + self.slots.nbytes + self.words.nbytes + self.before.nbytes
 
     def insert(self, words: Words) -> None:
         """Add tuples."""
         self._make_room(words.size)
         self.words[self.size : self.size + words.size] = words
-        self.codes += insert(words, self.size, self.slots, self.before)
+        if self.small.size:
+            self.codes += insert_growing(words, self.size, self.before, *self._tables)
+        else:
+            self.codes += insert(words, self.size, self.before, self.slots)
         self.size += words.size
 
     def probe(self, words: Words, probing: Side) -> Piece | None:
         """Look for tuples with the codes of words of the other side."""
         latest, counts = np.empty(words.size, np.int32), np.empty(words.size, np.int32)
-        total = probe(words, self.slots, latest, counts)
+        if self.small.size:
+            total = probe_growing(words, latest, counts, *self._tables)
+        else:
+            total = probe(words, latest, counts, self.slots)
         if not total:
             return None
         found = Lists(counts, total, latest, self.before, rows_of(self.words))
@@ -178,11 +231,37 @@ class CodeTable:
             held: list[NDArray[Any]] = [self.words[: self.size], self.before[: self.size]]
             copy_into(held, [words, before])
             self.words, self.before = words, before
-        slots = self.slots.size // SLOT
-        if 2 * (self.codes + count) > slots:
+        self._grow(count)
+
+    def _grow(self, count: int) -> None:
+        """Move slots, so that there are enough for so many codes more; small ones have a rest."""
+        while True:
+            if self.small.size and move_some(*self._tables, MOVES * count):
+                self.small = NO_SLOTS
+            slots = self.slots.size // SLOT
+            if self.small.size or 2 * (self.codes + count) <= slots:
+                return
             while slots < 2 * (self.codes + count):
                 slots *= 2
-            grown_slots = np.empty(SLOT * slots, np.uint32)  # zeros would have small pages
-            grown_slots.fill(0)
-            move(self.slots, grown_slots)
-            self.slots = grown_slots
+            self.small, self.slots = self.slots, np.empty(SLOT * slots, np.uint32)
+            self.growth[:] = first_after_empty(self.small), 0, 0
+
+    @property
+    def _tables(self) -> tuple[Slots, Slots, Positions]:
+        return self.small, self.slots, self.growth
+
+    def check(self) -> None:
+        """Assert the invariants; tests call this after every step."""
+        found = check_slots(*self._tables)
+        assert len(found) == self.codes, "1"
+        codes = self.words[: self.size] >> np.uint64(32)
+        for code, (tuples, latest) in found.items():
+            numbers = [latest]
+            while (number := int(self.before[numbers[-1]])) != NONE and len(numbers) < tuples:
+                numbers.append(number)
+            same = np.flatnonzero(codes == np.uint64(code))
+            assert numbers == same[::-1].tolist(), "2"
+            assert tuples == same.size, "2"
+        assert 2 * self.codes <= self.slots.size // SLOT, "3"
+        small = self.small.reshape(-1, SLOT)
+        assert 4 * np.count_nonzero(small[:, TUPLES]) <= 3 * len(small), "3"

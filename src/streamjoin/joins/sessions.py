@@ -4,11 +4,7 @@ A session is made of rows of both streams with equal keys, without a pause longe
 that come later can make it longer, or bridge the pause between two. So all rows of open sessions
 wait, and what the sessions are is kept up to date (`keys.open_sessions`), with the rows that each
 has (`session_rows`). With ``emit="eager"``, a step gives the pairs that are now in one session and
-were not before::
-
-    new left rows   with all right ones of their session
-    old left rows   with new right ones
-    old left rows   with old right ones, where two sessions have become one
+were not before (`session_meetings`).
 
 A session is closed when no row that is still on time can belong to it. Only the equalities make
 sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
@@ -19,7 +15,6 @@ touch; of a watermark, the rows of sessions that end. What else is held does not
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -31,29 +26,14 @@ from streamjoin.joins.adviser import Adviser
 from streamjoin.joins.closed import MUCH, ClosedRows, Sides, raise_failed, word_keys
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
 from streamjoin.joins.plan import SIDES, JoinPlan
-from streamjoin.joins.prepared import Prepared, concatenate
-from streamjoin.joins.session_plan import (
-    SESSION,
-    in_sessions,
-    matching_in,
-    with_bridges,
-    with_sessions,
-)
+from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.session_meetings import Coming, Meetings, cut
+from streamjoin.joins.session_plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.session_rows import SessionRows
-from streamjoin.kernels import MAX_KEY, Flags, Keys, Positions
+from streamjoin.kernels import MAX_KEY, Keys, Positions
 from streamjoin.keys.open_sessions import OpenSessions
 from streamjoin.keys.operands import Side
-from streamjoin.keys.session_merging import Change
 from streamjoin.keys.sessions import session_starts
-
-
-@dataclass(frozen=True)
-class Coming:
-    """Rows that come, what they change, and where the session of each stands in that."""
-
-    batches: dict[Side, Prepared]
-    change: Change
-    sessions: dict[Side, Positions]
 
 
 @dataclass(frozen=True)
@@ -75,21 +55,12 @@ class SessionJoin:
         self.adviser, self.gap = adviser, plan.longest_pause
         self.open = OpenSessions(self.gap)
         self.held = {side: SessionRows(plan, side) for side in SIDES}
+        self.meetings = Meetings(plan, self.held)
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
         self._coming: Coming | None = None  # what was searched for: it may be stored next
         self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
-
-    @cached_property
-    def inner(self) -> JoinPlan:
-        """The plan of rows whose sessions are known."""
-        return with_sessions(self.plan)
-
-    @cached_property
-    def bridges(self) -> JoinPlan:
-        """The same for pairs only that were in different sessions before."""
-        return with_bridges(self.inner)
 
     is_lasting = True
 
@@ -124,43 +95,11 @@ class SessionJoin:
             coming = self._look_at(batches)
             deliver = deliver or self.deliver
             joined = (
-                item for sides in self._asks(coming) for item in self.closed.join(sides, deliver)
+                item
+                for sides in self.meetings.asks(coming)
+                for item in self.closed.join(sides, deliver)
             )
             yield from timed(joined, self.seconds, "probe")
-
-    def _asks(self, coming: Coming) -> Iterator[Sides]:
-        """Yield what is to be joined with what; see the module docstring."""
-        change, inner = coming.change, self.inner
-        new = {
-            side: matching_in(batch, inner, coming.sessions[side])
-            for side, batch in coming.batches.items()
-        }
-        touched = {side: np.zeros(change.ids.size, np.bool_) for side in SIDES}
-        for side, batch in new.items():
-            touched[side][batch.keys.equalities[SESSION]] = True
-        if "left" in new:
-            right = [self._old(change, "right", touched["left"], inner), new.get("right")]
-            met = [batch for batch in right if batch is not None]
-            if met:
-                yield {"left": new["left"], "right": concatenate(met)}
-        if "right" in new:
-            left = self._old(change, "left", touched["right"], inner)
-            if left is not None:
-                yield {"left": left, "right": new["right"]}
-        bridged = np.bincount(change.into, minlength=change.ids.size) > 1
-        if bridged.any():
-            old = {side: self._old(change, side, bridged, self.bridges) for side in SIDES}
-            yield {side: batch for side, batch in old.items() if batch is not None}
-
-    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Prepared | None:
-        """Return the rows that are held of sessions that are chosen among those of a change."""
-        met = np.flatnonzero(chosen[change.into])
-        sessions, held = change.met[met], self.held[side]
-        rows, found = held.can_match(*held.of(sessions))
-        if not rows.size:
-            return None
-        before = sessions[found] if plan is self.bridges else None
-        return in_sessions(held.take(rows), plan, change.into[met][found], before)
 
     def store(self, batches: Batches) -> None:
         """Let rows wait for the end of their sessions."""
@@ -207,7 +146,7 @@ class SessionJoin:
         begin = perf_counter()
         numbers = cut(session_starts(*self._groups_and_times(kept), self.gap).of_rows, kept)
         self.seconds["sessions"] += perf_counter() - begin
-        sides = {side: matching_in(kept[side], self.inner, numbers[side]) for side in kept}
+        sides = {side: matching_in(kept[side], self.meetings.inner, numbers[side]) for side in kept}
         yield from self.closed.join(sides, deliver or self.deliver)
 
     def _ended(self, clock: Clock) -> Ended | None:
@@ -259,7 +198,7 @@ class SessionJoin:
                 chosen = (numbers >= first) & (numbers < last)
                 rows, numbers = rows[chosen], numbers[chosen]
             if rows.size:
-                sides[side] = in_sessions(held.take(rows), self.inner, numbers)
+                sides[side] = in_sessions(held.take(rows), self.meetings.inner, numbers)
         return sides
 
     def advance(self, clock: Clock) -> None:
@@ -322,10 +261,3 @@ class SessionJoin:
         for session, number in pairs:
             times = anew.firsts[number], anew.lasts[number]
             assert (self.open.table.firsts[session], self.open.table.lasts[session]) == times
-
-
-def cut(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:
-    """Cut what is known of the rows of all batches, one after the other, into those of each."""
-    ends = np.cumsum([0, *map(len, batches.values())])
-    slices = (of_rows[first:last] for first, last in pairwise(ends))
-    return dict(zip(batches, slices, strict=True))
