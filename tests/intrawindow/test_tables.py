@@ -20,7 +20,7 @@ from intrawindow.small_windows import (
     words_of,
 )
 from streamjoin.intrawindow import code_table
-from streamjoin.intrawindow.code_table import CodeTable
+from streamjoin.intrawindow.code_table import ROW, CodeTable
 from streamjoin.intrawindow.npj import NPJ
 from streamjoin.intrawindow.npj import probe as probe_runs
 from streamjoin.intrawindow.slots import MOVED, MOVES, SLOT, TUPLES, move_some
@@ -91,7 +91,7 @@ def tiny(monkeypatch):
 
 def check(table, words):
     assert len(table) == words.size
-    assert np.array_equal(table.words[: len(table)], words)
+    assert np.array_equal(table.tuples[: len(table), ROW], rows(words))
     table.check()
 
 

@@ -2,23 +2,24 @@
 
 ::
 
-    slots   code 3A | 2 tuples | latest: 4      at most half full (`slots`)
-    before  4 -> 1 -> none                      the tuple before, with the same code
-    words   0 ... 4                             tuples in the order they came
+    slots    code 3A | 2 tuples | latest: 4      at most half full (`slots`)
+    tuples   4: row 7, before it 1               in the order they came: their row, and the tuple
+             1: row 3, before it none            before with the same code
 
 A probe finds one slot, however often its key repeats: it knows its matches by their number and the
 latest of them. Lists are followed when pairs are wanted. Slots move when the table grows, some with
-each insert; tuples and lists never do, so what a probe has found stays true.
+each insert; tuples and lists never change, so what a probe has found stays true. They are copied to
+a larger array, in time and some with each insert, too.
 
 Invariants, asserted by ``check``:
     1. Those of `slots`.
-    2. A slot's latest tuple, and those before it, are all that have its code, newest first.
+    2. A slot's latest tuple, and those before it, descend and are as many as it says; all are
+       in one such list.
     3. At most half of the slots are taken, or three quarters of those that are being moved.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,12 @@ from streamjoin.intrawindow.slots import (
     slot_of,
 )
 from streamjoin.intrawindow.words import Words, rows_of
-from streamjoin.kernels import Int, Positions, RowIds, copy_into, inlined, kernel
+from streamjoin.kernels import Int, Positions, RowIds, inlined, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.prefetching import AHEAD, prefetch
 
+Tuples = NDArray[np.int32]  # a row and the tuple before it
+ROW, BEFORE = 0, 1
 NONE = np.int32(-1)
 FEWEST = 1 << 6  # slots to begin with: there may be many windows
 NO_SLOTS: Slots = np.empty(0, np.uint32)
@@ -66,28 +69,29 @@ def look_up(slots: Slots, code: Int, i: Int, latest: RowIds, counts: RowIds) -> 
 
 
 @inlined
-def add_to(slots: Slots, at: Int, code: Int, number: Int, before: RowIds) -> Int:
+def add_to(slots: Slots, at: Int, word: Int, number: Int, tuples: Tuples) -> Int:
     """Add a tuple to its slot; return 1 if the code is new."""
-    tuples = slots[at + TUPLES]
-    before[number] = np.int32(slots[at + LATEST]) if tuples else NONE
-    slots[at + CODE], slots[at + TUPLES], slots[at + LATEST] = code, tuples + 1, number
-    return np.int64(tuples == 0)
+    count = slots[at + TUPLES]
+    tuples[number, ROW] = np.int32(np.uint32(word))
+    tuples[number, BEFORE] = np.int32(slots[at + LATEST]) if count else NONE
+    slots[at + CODE], slots[at + TUPLES], slots[at + LATEST] = code_of(word), count + 1, number
+    return np.int64(count == 0)
 
 
 @kernel
-def insert(words: Words, first: Int, before: RowIds, slots: Slots) -> int:
+def insert(words: Words, first: Int, tuples: Tuples, slots: Slots) -> int:
     """Add tuples, numbered from ``first``; return how many codes are new."""
     new, last = 0, words.size - 1
     for i in range(words.size):
         prefetch(slots, home_of(slots, code_of(words[min(i + AHEAD, last)])))
         code = code_of(words[i])
-        new += add_to(slots, slot_of(slots, code), code, first + i, before)
+        new += add_to(slots, slot_of(slots, code), words[i], first + i, tuples)
     return new
 
 
 @kernel
 def insert_growing(
-    words: Words, first: Int, before: RowIds, small: Slots, slots: Slots, growth: Positions
+    words: Words, first: Int, tuples: Tuples, small: Slots, slots: Slots, growth: Positions
 ) -> int:
     """Do as `insert` does, while slots are moved."""
     new, last = 0, words.size - 1
@@ -96,10 +100,10 @@ def insert_growing(
         code = code_of(words[i])
         if is_moved(code, small, growth):
             at = slot_of(slots, code)
-            new += add_to(slots, at, code, first + i, before)
+            new += add_to(slots, at, words[i], first + i, tuples)
             keep_clear(slots, small, growth, at)
         else:
-            new += add_to(small, slot_of(small, code), code, first + i, before)
+            new += add_to(small, slot_of(small, code), words[i], first + i, tuples)
     return new
 
 
@@ -133,8 +137,7 @@ def probe_growing(
 def follow(
     latest: RowIds,
     totals: Positions,
-    before: RowIds,
-    rows: RowIds,
+    tuples: Tuples,
     names: RowIds,
     first: int,
     last: int,
@@ -153,8 +156,8 @@ def follow(
     while True:
         name, end = names[probe], min(totals[probe + 1] - first, size)
         while slot < end:
-            probes[slot], found[slot] = name, rows[number]
-            number = before[number]
+            probes[slot], found[slot] = name, tuples[number, ROW]
+            number = tuples[number, BEFORE]
             slot += 1
         if slot == size:
             return probes, found, number
@@ -167,14 +170,13 @@ class Lists(Counted):
     """The lists of rows that probes have found."""
 
     latest: RowIds
-    before: RowIds
-    row_ids: RowIds
+    tuples: Tuples
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all pairs in blocks of at most ``size``: the probe's name or number, the row id."""
         if names is None:
             names = np.arange(self.latest.size, dtype=np.int32)
-        lists, number = (self.latest, self.totals, self.before, self.row_ids, names), 0
+        lists, number = (self.latest, self.totals, self.tuples, names), 0
         for first in range(0, self.total, size):
             last = min(first + size, self.total)
             probes, rows, number = follow(*lists, first, last, number)
@@ -189,8 +191,9 @@ class CodeTable:
         self.slots = make_slots(FEWEST)
         self.small = NO_SLOTS  # those of before, while they are moved
         self.growth: Positions = np.zeros(3, np.int64)
-        self.words: Words = np.empty(FEWEST, np.uint64)
-        self.before: RowIds = np.empty(FEWEST, np.int32)
+        self.tuples: Tuples = np.empty((FEWEST, 2), np.int32)
+        self.larger: Tuples | None = None  # those to come, into which tuples are copied
+        self.copied = 0
 
     def __len__(self) -> int:
         return self.size
@@ -198,16 +201,16 @@ class CodeTable:
     @property
     def nbytes(self) -> int:
         """Bytes, slack included."""
-        return self.small.nbytes + self.slots.nbytes + self.words.nbytes + self.before.nbytes
+        larger = 0 if self.larger is None else self.larger.nbytes
+        return self.small.nbytes + self.slots.nbytes + self.tuples.nbytes + larger
 
     def insert(self, words: Words) -> None:
         """Add tuples."""
         self._make_room(words.size)
-        self.words[self.size : self.size + words.size] = words
         if self.small.size:
-            self.codes += insert_growing(words, self.size, self.before, *self._tables)
+            self.codes += insert_growing(words, self.size, self.tuples, *self._tables)
         else:
-            self.codes += insert(words, self.size, self.before, self.slots)
+            self.codes += insert(words, self.size, self.tuples, self.slots)
         self.size += words.size
 
     def probe(self, words: Words, probing: Side) -> Piece | None:
@@ -219,19 +222,21 @@ class CodeTable:
             total = probe(words, latest, counts, self.slots)
         if not total:
             return None
-        found = Lists(counts, total, latest, self.before, rows_of(self.words))
+        found = Lists(counts, total, latest, self.tuples)
         return Piece(probing, rows_of(words), found)
 
     def _make_room(self, count: int) -> None:
         """Grow before tuples come, as if all had new codes."""
-        needed = self.size + count
-        if needed > self.words.size:
-            grown = max(needed, 2 * self.words.size)
-            words, before = np.empty(grown, np.uint64), np.empty(grown, np.int32)
-            held: list[NDArray[Any]] = [self.words[: self.size], self.before[: self.size]]
-            copy_into(held, [words, before])
-            self.words, self.before = words, before
         self._grow(count)
+        needed, room = self.size + count, len(self.tuples)
+        if 4 * needed > 3 * room and (self.larger is None or needed > len(self.larger)):
+            self.larger, self.copied = np.empty((2 * max(room, needed), 2), np.int32), 0
+        if self.larger is not None:
+            end = self.size if needed > room else min(self.copied + MOVES * count, self.size)
+            self.larger[self.copied : end] = self.tuples[self.copied : end]
+            self.copied = end
+            if needed > room:
+                self.tuples, self.larger = self.larger, None
 
     def _grow(self, count: int) -> None:
         """Move slots, so that there are enough for so many codes more; small ones have a rest."""
@@ -254,14 +259,15 @@ class CodeTable:
         """Assert the invariants; tests call this after every step."""
         found = check_slots(*self._tables)
         assert len(found) == self.codes, "1"
-        codes = self.words[: self.size] >> np.uint64(32)
-        for code, (tuples, latest) in found.items():
+        listed: list[int] = []
+        for count, latest in found.values():
             numbers = [latest]
-            while (number := int(self.before[numbers[-1]])) != NONE and len(numbers) < tuples:
+            while (number := int(self.tuples[numbers[-1], BEFORE])) != NONE:
+                assert number < numbers[-1], "2"
                 numbers.append(number)
-            same = np.flatnonzero(codes == np.uint64(code))
-            assert numbers == same[::-1].tolist(), "2"
-            assert tuples == same.size, "2"
+            assert len(numbers) == count, "2"
+            listed += numbers
+        assert sorted(listed) == list(range(self.size)), "2"
         assert 2 * self.codes <= self.slots.size // SLOT, "3"
         small = self.small.reshape(-1, SLOT)
         assert 4 * np.count_nonzero(small[:, TUPLES]) <= 3 * len(small), "3"
