@@ -57,7 +57,7 @@ def traits(busy=None, rows=(50_000, 50_000), **others):
             traits(0.4),
             "auto",
             "shj_jb",
-            "step: too long at the end over a matrix",
+            "step: a large one at the end over a matrix",
         ),
         (traits(0.2, rows=(1_000, 99_000)), "auto", "shj_jm", "step"),
         (traits(0.2, rows=(99_000, 1_000)), "auto", "shj_jb", "step"),

@@ -166,12 +166,17 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
     """Choose how SHJ is spread over threads: by the time that a step takes.
 
-    Over a matrix nothing is partitioned, so a small step takes less time. While a step runs, rows
-    come for the next one, so it takes the longer the busier the join is; and towards the end of a
-    window, when most rows to match are there, it is about twice as busy as on average.
+    Over a matrix nothing is partitioned, so a small step takes less time. While it runs, rows come
+    for the next one, so it takes the longer the busier the join is: one thread of it, as small
+    steps are not shared; and towards the end of a window, when most rows to match are there, it is
+    about twice as busy as on average. Where steps are not small any more, a biclique has the
+    advantage that all that its threads do is shared, also when its tables grow.
     """
-    over_matrix = traits.busy_over_matrix(costs)
-    steps = (costs.matrix_step, 2 * over_matrix), (costs.biclique_step, 2 * busy)
+    at_end = 2 * traits.threads
+    steps = (
+        (costs.matrix_step, at_end * traits.busy_over_matrix(costs)),
+        (costs.biclique_step, at_end * busy),
+    )
     matrix, biclique = (step / 1e6 / (1 - load) if load < 1 else inf for step, load in steps)
     told = f"{told_ms(matrix)} over a matrix, {told_ms(biclique)} over a biclique"
     name = "shj_jm" if matrix < biclique else "shj_jb"
@@ -179,8 +184,8 @@ def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) 
 
 
 def told_ms(step: float) -> str:
-    """Tell how long a step takes; towards the end of a window it may have no end."""
-    return "too long at the end" if step == inf else f"{step:.2g} ms"
+    """Tell how long a step takes; towards the end of a window it may not stay small."""
+    return "a large one at the end" if step == inf else f"{step:.2g} ms"
 
 
 def choose_pmj(traits: Traits, branch: Branch) -> Decision:

@@ -91,7 +91,7 @@ def tiny(monkeypatch):
 
 def check(table, words):
     assert len(table) == words.size
-    assert np.array_equal(table.tuples[: len(table), ROW], rows(words))
+    assert np.array_equal(table.tuples[ROW, : len(table)], rows(words))
     table.check()
 
 

@@ -47,7 +47,7 @@ from streamjoin.kernels import Int, Positions, RowIds, inlined, kernel
 from streamjoin.keys.operands import Side
 from streamjoin.prefetching import AHEAD, prefetch
 
-Tuples = NDArray[np.int32]  # a row and the tuple before it
+Tuples = NDArray[np.int32]  # rows, and the tuples before
 ROW, BEFORE = 0, 1
 NONE = np.int32(-1)
 FEWEST = 1 << 6  # slots to begin with: there may be many windows
@@ -72,8 +72,8 @@ def look_up(slots: Slots, code: Int, i: Int, latest: RowIds, counts: RowIds) -> 
 def add_to(slots: Slots, at: Int, word: Int, number: Int, tuples: Tuples) -> Int:
     """Add a tuple to its slot; return 1 if the code is new."""
     count = slots[at + TUPLES]
-    tuples[number, ROW] = np.int32(np.uint32(word))
-    tuples[number, BEFORE] = np.int32(slots[at + LATEST]) if count else NONE
+    tuples[ROW, number] = np.int32(np.uint32(word))
+    tuples[BEFORE, number] = np.int32(slots[at + LATEST]) if count else NONE
     slots[at + CODE], slots[at + TUPLES], slots[at + LATEST] = code_of(word), count + 1, number
     return np.int64(count == 0)
 
@@ -156,8 +156,8 @@ def follow(
     while True:
         name, end = names[probe], min(totals[probe + 1] - first, size)
         while slot < end:
-            probes[slot], found[slot] = name, tuples[number, ROW]
-            number = tuples[number, BEFORE]
+            probes[slot], found[slot] = name, tuples[ROW, number]
+            number = tuples[BEFORE, number]
             slot += 1
         if slot == size:
             return probes, found, number
@@ -191,7 +191,7 @@ class CodeTable:
         self.slots = make_slots(FEWEST)
         self.small = NO_SLOTS  # those of before, while they are moved
         self.growth: Positions = np.zeros(3, np.int64)
-        self.tuples: Tuples = np.empty((FEWEST, 2), np.int32)
+        self.tuples: Tuples = np.empty((2, FEWEST), np.int32)
         self.larger: Tuples | None = None  # those to come, into which tuples are copied
         self.copied = 0
 
@@ -228,12 +228,12 @@ class CodeTable:
     def _make_room(self, count: int) -> None:
         """Grow before tuples come, as if all had new codes."""
         self._grow(count)
-        needed, room = self.size + count, len(self.tuples)
-        if 4 * needed > 3 * room and (self.larger is None or needed > len(self.larger)):
-            self.larger, self.copied = np.empty((2 * max(room, needed), 2), np.int32), 0
+        needed, room = self.size + count, self.tuples.shape[1]
+        if 4 * needed > 3 * room and (self.larger is None or needed > self.larger.shape[1]):
+            self.larger, self.copied = np.empty((2, 2 * max(room, needed)), np.int32), 0
         if self.larger is not None:
             end = self.size if needed > room else min(self.copied + MOVES * count, self.size)
-            self.larger[self.copied : end] = self.tuples[self.copied : end]
+            self.larger[:, self.copied : end] = self.tuples[:, self.copied : end]
             self.copied = end
             if needed > room:
                 self.tuples, self.larger = self.larger, None
@@ -262,7 +262,7 @@ class CodeTable:
         listed: list[int] = []
         for count, latest in found.values():
             numbers = [latest]
-            while (number := int(self.tuples[numbers[-1], BEFORE])) != NONE:
+            while (number := int(self.tuples[BEFORE, numbers[-1]])) != NONE:
                 assert number < numbers[-1], "2"
                 numbers.append(number)
             assert len(numbers) == count, "2"
