@@ -1,4 +1,4 @@
-"""The plans of rows whose sessions are known: a session's number is one more equality."""
+"""The plans of rows whose sessions are known: a session's number is what is equal."""
 
 from dataclasses import replace
 
@@ -10,19 +10,18 @@ from streamjoin.kernels import Keys
 from streamjoin.keys.parts import COMPARISONS, EqualityPart, RangePart
 from streamjoin.predicates import Equality, NotEqual
 
-SESSION = 0  # the session is the first of a row's equalities
+SESSION = 0  # the place of the session among a row's equalities
 
 
 def with_sessions(plan: JoinPlan) -> JoinPlan:
-    """Return the plan of rows whose sessions are known: their numbers are one more equality.
+    """Return the plan of rows whose sessions are known: their numbers are the only equality.
 
-    Where rows of one session are sure to have equal keys, it is the only one.
+    Rows of one session have equal keys (`session_groups`).
     """
     assert plan.time_part is not None
     operands = plan.ranges[plan.time_part].operands
     session = EqualityPart(Equality("l.session", "r.session"), operands, exact=True)
-    is_sure = len(plan.equalities) <= 1 and all(part.exact for part in plan.equalities)
-    return replace(plan, equalities=(session,) if is_sure else (session, *plan.equalities))
+    return replace(plan, equalities=(session,))
 
 
 def with_bridges(plan: JoinPlan) -> JoinPlan:
@@ -38,11 +37,8 @@ def in_sessions(
     batch: Prepared, plan: JoinPlan, numbers: Keys, before: Keys | None = None
 ) -> Prepared:
     """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
-    equalities = batch.keys.equalities if len(plan.equalities) > 1 else ()
     ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
-    return Prepared(
-        plan, batch.side, batch.rows, KeyColumns((numbers, *equalities), ranges, batch.keys.rows)
-    )
+    return Prepared(plan, batch.side, batch.rows, KeyColumns((numbers,), ranges, batch.keys.rows))
 
 
 def matching_in(batch: Prepared, plan: JoinPlan, numbers: Keys) -> Prepared:

@@ -23,17 +23,18 @@ import numpy as np
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.adviser import Adviser
-from streamjoin.joins.closed import MUCH, ClosedRows, Sides, raise_failed, word_keys
+from streamjoin.joins.closed import MUCH, ClosedRows, Sides, raise_failed
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.session_groups import SessionGroups
 from streamjoin.joins.session_meetings import Coming, Meetings, cut
 from streamjoin.joins.session_plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.session_rows import SessionRows
 from streamjoin.kernels import MAX_KEY, Keys, Positions
 from streamjoin.keys.open_sessions import OpenSessions
 from streamjoin.keys.operands import Side
-from streamjoin.keys.sessions import session_starts
+from streamjoin.keys.sessions import Sessions, session_starts
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class SessionJoin:
         assert plan.longest_pause is not None
         self.plan, self.closed, self.deliver, self.eager = plan, closed, deliver, eager
         self.adviser, self.gap = adviser, plan.longest_pause
-        self.open = OpenSessions(self.gap)
+        self.open, self.groups = OpenSessions(self.gap), SessionGroups(plan)
         self.held = {side: SessionRows(plan, side) for side in SIDES}
         self.meetings = Meetings(plan, self.held)
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
@@ -68,13 +69,6 @@ class SessionJoin:
         """Work with another number of threads from now on."""
         self.closed.threads = self.adviser.threads = threads
 
-    def _groups_and_times(self, batches: dict[Side, Prepared]) -> tuple[Keys, Keys]:
-        """Return what makes sessions of the rows of all batches."""
-        nothing = np.empty(0, np.int64)
-        groups = [word_keys(self.plan, batch.keys)[0] for batch in batches.values()]
-        times = [batch.times for batch in batches.values() if batch.times is not None]
-        return np.concatenate([*groups, nothing]), np.concatenate([*times, nothing])
-
     def _look_at(self, batches: Batches) -> Coming:
         """Tell what batches change; once, if they are stored after their matches were taken."""
         kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
@@ -82,7 +76,7 @@ class SessionJoin:
         if last is not None and [*map(id, last.batches.values())] == [*map(id, kept.values())]:
             return last
         begin = perf_counter()
-        change = self.open.plan(*self._groups_and_times(kept))
+        change = self.open.plan(self.groups.of(kept, self.open, self.held), times_of(kept))
         self._coming = Coming(kept, change, cut(change.of_rows, kept))
         self.seconds["sessions"] += perf_counter() - begin
         return self._coming
@@ -144,10 +138,15 @@ class SessionJoin:
         """Join rows that are all there, beside what is held; nothing is stored."""
         kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
         begin = perf_counter()
-        numbers = cut(session_starts(*self._groups_and_times(kept), self.gap).of_rows, kept)
+        numbers = cut(self._cut_anew(kept).of_rows, kept)
         self.seconds["sessions"] += perf_counter() - begin
         sides = {side: matching_in(kept[side], self.meetings.inner, numbers[side]) for side in kept}
         yield from self.closed.join(sides, deliver or self.deliver)
+
+    def _cut_anew(self, batches: dict[Side, Prepared]) -> Sessions:
+        """Cut rows into sessions, whatever is held."""
+        groups = SessionGroups(self.plan).of(batches)
+        return session_starts(groups, times_of(batches), self.gap)
 
     def _ended(self, clock: Clock) -> Ended | None:
         """Return what has ended; None if nothing has."""
@@ -255,9 +254,15 @@ class SessionJoin:
             assert rows.size == held.count
             ids.append(sessions[found])
         kept = {side: batch for side, batches in self.rows.items() for batch in batches}
-        anew = session_starts(*self._groups_and_times(kept), self.gap)
+        anew = self._cut_anew(kept)
         pairs = set(zip(np.concatenate(ids).tolist(), anew.of_rows.tolist(), strict=True))
         assert len(pairs) == sessions.size == anew.firsts.size
         for session, number in pairs:
             times = anew.firsts[number], anew.lasts[number]
             assert (self.open.table.firsts[session], self.open.table.lasts[session]) == times
+
+
+def times_of(batches: dict[Side, Prepared]) -> Keys:
+    """Return the times of the rows of all batches, one after the other."""
+    times = [batch.times for batch in batches.values() if batch.times is not None]
+    return np.concatenate([*times, np.empty(0, np.int64)])

@@ -19,7 +19,7 @@ Cost: O(1) each, amortised; 16 bytes a slot. Of a table made anew, half or less 
 
 import numpy as np
 
-from streamjoin.kernels import Int, Keys, inlined, kernel
+from streamjoin.kernels import Int, Keys, Positions, inlined, kernel
 from streamjoin.keys.hashing import mix
 from streamjoin.prefetching import AHEAD, prefetch
 
@@ -72,6 +72,19 @@ def put(slots: Keys, groups: Keys, numbers: Keys) -> int:
         new += slots[at + 1] == NONE
         slots[at], slots[at + 1] = groups[i], numbers[i]
     return new
+
+
+@kernel
+def claim(slots: Keys, groups: Keys) -> Positions:
+    """Let the first place of each group be its number; return that for every place."""
+    firsts = np.empty_like(groups)
+    for i in range(groups.size):
+        ask_for(slots, groups, i + AHEAD)
+        at = slot_of(slots, groups[i])
+        if slots[at + 1] == NONE:
+            slots[at], slots[at + 1] = groups[i], i
+        firsts[i] = slots[at + 1]
+    return firsts
 
 
 @kernel
@@ -148,3 +161,12 @@ class GroupTable:
         assert np.array_equal(self.find(groups), numbers), "1: out of reach"
         assert self.used == groups.size, "2"
         assert self.has_room(0), "2: too full"
+
+
+def first_places(groups: Keys) -> Positions:
+    """Return, for each place, the first one that has the same group.
+
+    >>> first_places(np.array([7, 9, 7, 8, 9]))
+    array([0, 1, 0, 3, 1])
+    """
+    return claim(GroupTable(groups.size).slots, groups) if groups.size else groups

@@ -107,6 +107,13 @@ class OpenSessions:
     def __len__(self) -> int:
         return self.count
 
+    def newest_open(self, groups: Keys) -> Keys:
+        """Return the newest session of each group that is open, or NONE."""
+        found = self.newest.find(groups)
+        known = np.flatnonzero(found != NONE)
+        found[known[self.table.olders[found[known]] == GONE]] = NONE
+        return found
+
     def plan(self, groups: Keys, times: Keys) -> Change:
         """Tell what rows would change; it is true until the next change."""
         found = session_starts(groups, times, int(self.gap))

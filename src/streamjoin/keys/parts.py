@@ -86,9 +86,13 @@ class EqualityPart:
 
 def hash_values(values: pa.Array) -> Keys:
     """Return hashes that are equal where the values are."""
-    return hashing.hash_bytes(
-        values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
-    )
+    return hashing.hash_bytes(bytes_of(values))
+
+
+def bytes_of(values: pa.Array) -> pa.Array:
+    """Return bytes that are equal where the values are."""
+    text = values.cast(pa.string()) if pa.types.is_decimal(values.type) else values
+    return text.cast(pa.large_binary())
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ pause of exactly the gap does not end it, as in Spark's ``session_window`` and i
     group b      7        20                             13 apart
                 |2|      |3|
 
-Groups are told apart by their int64 number, hash or key alone. Who passes hashes accepts that two
-groups of equal hash are cut into sessions as one: no check of the pairs mends that, unlike in an
-index, because the rows of the one may bridge a pause of the other.
+Groups are told apart by their int64 number alone. A hash of keys would not do: two groups of equal
+hash would be cut into sessions as one, and no check of the pairs mends that, unlike in an index,
+because the rows of the one may bridge a pause of the other (`joins.session_groups`).
 
 Many rows are dealt into 256 parts by their group, so that a part fits in the cache. Each is sorted
 by time, then, stably, by group, and cut where the group changes or the pause is too long.
