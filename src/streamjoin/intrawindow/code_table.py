@@ -239,7 +239,7 @@ class CodeTable:
                 self.tuples, self.larger = self.larger, None
 
     def _grow(self, count: int) -> None:
-        """Move slots, so that there are enough for so many codes more; small ones have a rest."""
+        """Move some slots, and have more of them if so many codes would be too many."""
         while True:
             if self.small.size and move_some(*self._tables, MOVES * count):
                 self.small = NO_SLOTS
