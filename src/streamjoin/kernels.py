@@ -3,6 +3,10 @@
 A kernel is a plain loop over NumPy arrays that Numba turns into machine code. It releases the GIL,
 so a thread pool runs kernels truly in parallel, and its compiled form is cached on disk, so only
 the first run on a machine pays for compiling. Nothing is compiled at import.
+
+What is cached is renewed when the kernel's own file changes, and not when that of a function does
+which it calls: after changing one that kernels of other files call, remove what is cached, in
+``__pycache__`` beside them (``make clean`` does).
 """
 
 from collections.abc import Callable, Sequence
