@@ -23,8 +23,10 @@ from streamjoin.intrawindow import code_table
 from streamjoin.intrawindow.code_table import ROW, CodeTable
 from streamjoin.intrawindow.npj import NPJ
 from streamjoin.intrawindow.npj import probe as probe_runs
-from streamjoin.intrawindow.slots import MOVED, MOVES, SLOT, TUPLES, move_some
+from streamjoin.intrawindow.partitioning import split_evenly
+from streamjoin.intrawindow.slots import MOVED, MOVES, ORIGIN, SLOT, TUPLES, move_some
 from streamjoin.intrawindow.tables import SMALL, bits_for, sort_buckets
+from streamjoin.intrawindow.words import encode
 
 
 def sort(words, ends):
@@ -168,11 +170,56 @@ def test_no_insert_moves_many_slots(monkeypatch):
 
 def test_threads_have_tables_of_even_load():
     """A join biclique gives a thread the codes of one range: they spread over all its slots."""
+    keys = np.arange(8_000)
+    [words, _] = split_evenly(encode(keys, keys).left, 2, threads=1)
     table = CodeTable()
-    table.insert(words_of(np.arange(2**31, 2**31 + 4_000 * 2**17, 2**17)))
+    table.insert(words)
     taken = np.flatnonzero(table.slots.reshape(-1, SLOT)[:, TUPLES])
-    halves = np.bincount(taken // (table.slots.size // SLOT // 2))
+    halves = np.bincount(taken // (table.slots.size // SLOT // 2), minlength=2)
     assert halves.min() > 0.9 * halves.max()
+
+
+@pytest.fixture
+def littered(monkeypatch):
+    """Let memory that is not cleared look like slots that are taken."""
+    monkeypatch.setattr(
+        code_table, "reserve_slots", lambda count: np.full(SLOT * count, 0xDEADBEEF, np.uint32)
+    )
+
+
+@pytest.mark.usefixtures("littered")
+@pytest.mark.parametrize("step", [3, 40, 300])
+def test_nobody_looks_at_what_is_not_cleared(step):
+    random = np.random.default_rng(step)
+    words = words_of(random.integers(0, 2**32, 5_000))
+    table, checked = CodeTable(), 0
+    for part in np.array_split(words, words.size // step):
+        table.insert(part)
+        if table.small.size and len(table) > 1.02 * checked:
+            table.check()
+            checked = len(table)
+    check(table, words)
+    assert len(table.probe(words, "right")) == count_expected(words, words)
+
+
+@pytest.mark.usefixtures("littered")
+def test_a_cluster_that_reaches_beyond_what_is_cleared():
+    random = np.random.default_rng(5)
+    slots, new = 1 << 16, 1_500
+    table = CodeTable()
+    some = random.permutation(2**17)[: slots // 2 + 50].astype(np.uint64) << np.uint64(13)
+    some |= random.integers(0, 2**13, some.size).astype(np.uint64)
+    table.insert(words_of(some[:-100]))
+    table.insert(words_of(some[-100:], first=some.size - 100))
+    assert table.small.size == SLOT * slots
+    place = table.growth[MOVED] + MOVES * new - 1  # the last one that the next insert moves
+    home = (table.growth[ORIGIN] + place) % slots
+    same = home + 2 * slots * np.arange(new)  # codes that belong to one slot, at the edge
+    table.insert(words_of(same, first=some.size))
+    assert table.small.size
+    words = words_of(np.concatenate([some, same.astype(np.uint64)]))
+    check(table, words)
+    assert len(table.probe(words, "right")) == count_expected(words, words)
 
 
 def test_a_table_of_many_codes():

@@ -40,6 +40,7 @@ from streamjoin.intrawindow.slots import (
     keep_clear,
     make_slots,
     move_some,
+    reserve_slots,
     slot_of,
 )
 from streamjoin.intrawindow.words import Words, rows_of
@@ -248,7 +249,7 @@ class CodeTable:
                 return
             while slots < 2 * (self.codes + count):
                 slots *= 2
-            self.small, self.slots = self.slots, np.empty(SLOT * slots, np.uint32)
+            self.small, self.slots = self.slots, reserve_slots(slots)
             self.growth[:] = first_after_empty(self.small), 0, 0
 
     @property

@@ -40,9 +40,14 @@ MOVES = 16  # slots for each tuple that comes: a table that is half full is move
 LEAST_CLEARED, CLEARED_AT_ONCE = 64, 1024  # slots of a part beyond those that are moved
 
 
+def reserve_slots(count: int) -> Slots:
+    """Allocate so many slots, a power of two, which are not cleared."""
+    return np.empty(SLOT * count, np.uint32)  # zeros would have small pages
+
+
 def make_slots(count: int) -> Slots:
-    """Allocate so many slots, a power of two, and clear them."""
-    slots = np.empty(SLOT * count, np.uint32)  # zeros would have small pages
+    """Allocate so many slots, and clear them."""
+    slots = reserve_slots(count)
     slots.fill(0)
     return slots
 

@@ -1,4 +1,4 @@
-"""Which group a row belongs to, exactly: rows are of one group if all their equality keys are.
+"""Which group a row belongs to: rows are of one group if all their equality keys are equal.
 
 One key that fits into 64 bits is its own group. Otherwise (several keys, strings) a group is named
 by a hash, and two groups of equal hash must not become one: the rows of one would bridge a pause of
@@ -96,8 +96,6 @@ class SessionGroups:
     """Names the groups of rows that come; the module docstring tells how."""
 
     def __init__(self, plan: JoinPlan) -> None:
-        parts = plan.equalities
-        self.is_exact = not parts or (len(parts) == 1 and parts[0].exact)
         self.plan = plan
         self.passed: dict[int, Values] = {}  # names that were passed over, and their owners' keys
 
@@ -108,9 +106,9 @@ class SessionGroups:
         held: Mapping[Side, SessionRows] | None = None,
     ) -> Keys:
         """Return the group of each row of all batches, one after the other."""
-        keys = [word_keys(self.plan, batch.keys)[0] for batch in batches.values()]
-        names = np.concatenate([*keys, np.empty(0, np.int64)])
-        if self.is_exact or not names.size:
+        found = [word_keys(self.plan, batch.keys) for batch in batches.values()]
+        names = np.concatenate([*(keys for keys, _ in found), np.empty(0, np.int64)])
+        if all(is_exact for _, is_exact in found):
             return names
         values, rows = combined([Values.of(batch) for batch in batches.values()]), names.size
         while True:
