@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from streamjoin.advisor import EAGER, LAZY, advise, check_equality
 from streamjoin.checks import (
     ColumnPair,
@@ -17,7 +19,13 @@ from streamjoin.checks import (
 from streamjoin.durations import Duration, parse_duration
 from streamjoin.joins.ordering import Ordered, Ordering
 from streamjoin.joins.plan import JoinPlan
-from streamjoin.predicates import Condition, Residual, aliases, parse_condition
+from streamjoin.predicates import (
+    Condition,
+    Residual,
+    aliases,
+    equate_points,
+    parse_condition,
+)
 from streamjoin.windows import SessionWindow, Window
 
 
@@ -59,7 +67,7 @@ class JoinConfig:
         tuning: Mapping[str, int] | None = None,
     ) -> "JoinConfig":
         """Check what does not need the schemas."""
-        condition = parse_condition(on)
+        condition = read_condition(on, window)
         times, orders = pair("time", time), pair("order", order)
         check_window(window, time, order, delay)
         check_amount("batch_rows", batch_rows, "rows to collect, from 1, or None")
@@ -87,6 +95,10 @@ class JoinConfig:
             optimize,
             check_tuning(algorithm, tuning, threads),
         )
+
+    def condition(self, left: pa.Schema | None = None, right: pa.Schema | None = None) -> Condition:
+        """Return the parts of the condition, with columns resolved if the schemas are known."""
+        return read_condition(self.on, self.window, left, right)
 
     def with_threads(self, threads: int | None) -> "JoinConfig":
         """Return the same configuration with another number of threads."""
@@ -119,3 +131,14 @@ class JoinConfig:
             return plan.closes
         by_equality = self.algorithm == "auto" and not plan.open_ranges
         return by_equality or self.algorithm in EAGER or self.algorithm in LAZY
+
+
+def read_condition(
+    on: str | Condition,
+    window: Window | None,
+    left: pa.Schema | None = None,
+    right: pa.Schema | None = None,
+) -> Condition:
+    """Return the parts of a condition; sessions are cut by what is written as an equality."""
+    condition = parse_condition(on, left, right)
+    return condition if isinstance(window, SessionWindow) else equate_points(condition)

@@ -26,7 +26,7 @@ from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.tumbling import TumblingJoin
 from streamjoin.keys.operands import Side
-from streamjoin.predicates import Condition, is_symmetric, parse_condition
+from streamjoin.predicates import Condition, is_symmetric
 from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import SessionWindow, TimeWindow
 
@@ -44,7 +44,7 @@ def make_engine(
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows.
     """
-    condition = parse_condition(config.on, schemas["left"], schemas["right"])
+    condition = config.condition(schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm

@@ -17,7 +17,6 @@ from streamjoin.predicates import (
     Residual,
     aliases,
     describe,
-    parse_condition,
 )
 from streamjoin.thresholds import load_thresholds
 from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
@@ -77,7 +76,7 @@ def explain(
         optimize=optimize,
         tuning=tuning,
     )
-    condition = parse_condition(on)
+    condition = config.condition()
     index, filters = split(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")

@@ -79,10 +79,19 @@ RULES: list[tuple[str, list[Any]]] = [
     ("l.x between r.x - 5 and r.x + 7", [band(at(-5, SR), at(7, SR))]),
     ("r.x between l.x - 5 and 7 + l.x", [band(at(-7, SL), at(5, SL))]),
     ("l.x - 5 < r.x and l.x > r.x", [band(below(0, SR), below(5, SL))]),
-    ("l.x <= r.x + 5 and l.X <= r.x + 3 and R.X <= l.x", [band(at(0, SR), at(3, SR))]),
+    ("l.x <= r.x + 5 and L.x <= r.x + 3 and R.x <= l.x", [band(at(0, SR), at(3, SR))]),
+    # l.x and l.X may be two columns
+    ("l.x < r.x and l.X < r.x", [Inequality("l.x", "<", "r.x"), Inequality("l.X", "<", "r.x")]),
     ("l.x <= r.x + 5 and l.x <= r.x + 3", [Inequality("l.x", "<=", "r.x + 3")]),
-    ("l.x >= r.x and l.x <= r.x", [Equality("l.x", "r.x")]),
-    ("l.x between r.x + 2 and r.x + 2", [Equality("l.x", "r.x + 2")]),
+    # a point, but not written as an equality: it cuts no sessions
+    ("l.x >= r.x and l.x <= r.x", [band(at(0, SR), at(0, SR))]),
+    ("l.x between r.x + 2 and r.x + 2", [band(at(2, SR), at(2, SR))]),
+    # adding a zero may change the type
+    ("l.x < r.x + 0", [Inequality("l.x", "<", "r.x + 0")]),
+    (
+        "l.x <= r.x and l.x < r.x + interval '0' second",
+        [Inequality("l.x", "<=", "r.x"), Inequality("l.x", "<", "r.x + INTERVAL '0' SECOND")],
+    ),
     # in floating point <= r.x + 3 does not imply < r.x + 5
     (
         "l.x < r.x + 5 and l.x <= r.x + 3",
@@ -117,7 +126,10 @@ RULES: list[tuple[str, list[Any]]] = [
     ("l.x - 2 < r.x or l.x - 2 > r.x", [NotEqual("l.x - 2", "r.x")]),
     ("l.x < r.x or l.x < r.x - 3", [Inequality("l.x", "<", "r.x")]),
     ("l.x < r.x or l.x = r.x - 3", [Residual("l.x < r.x OR l.x = r.x - 3")]),  # NaN
-    ("r.x between l.x - 0 and l.x + 1", [band(at(-1, SL), at(0, SR))]),
+    (
+        "r.x between l.x - 0 and l.x + 1",
+        [Inequality("l.x - 0", "<=", "r.x"), Inequality("l.x + 1", ">=", "r.x")],
+    ),
     (
         "l.x - r.x < 1 or (l.x - r.x > 3 and l.x - r.x <= 5)",
         [band(None, below(1), below(3, nan=True), at(5))],
@@ -140,8 +152,16 @@ RULES: list[tuple[str, list[Any]]] = [
     ),
     (
         "l.x - interval '1 hour 30 minutes' <= r.x "
-        "and l.x + interval 2 weeks - interval 5 microseconds >= r.x",
-        [band(at(timedelta(weeks=-2, microseconds=5), SL), at(timedelta(minutes=90), SL))],
+        "and l.x + interval 2 weeks + interval 5 microseconds >= r.x",
+        [band(at(-timedelta(weeks=2, microseconds=5), SL), at(timedelta(minutes=90), SL))],
+    ),
+    # days are added by the calendar, so these are not 40 hours wherever clocks change
+    (
+        "l.x <= r.x + interval 20 hours + interval 20 hours and l.x >= r.x",
+        [
+            Inequality("l.x", "<=", "r.x + INTERVAL '20' HOURS + INTERVAL '20' HOURS"),
+            Inequality("l.x", ">=", "r.x"),
+        ],
     ),
     (
         "abs(l.x - r.x) <= 2 * interval 1.5 seconds",

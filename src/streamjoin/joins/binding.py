@@ -21,6 +21,7 @@ from streamjoin.keys.operands import Operands, Schemas, Side, empty_batch, quote
 from streamjoin.keys.parts import EqualityPart, RangePart
 from streamjoin.keys.sort_keys import keys_per_second
 from streamjoin.keys.window_part import WindowPart
+from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.predicates import Band, Bound, Condition, Equality, Interval
 from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
 
@@ -35,11 +36,9 @@ def bind(
     ranges: list[RangePart] = []
     texts = [part.expression for part in condition.residuals]
     for part in condition.ranges():
-        bound = RangePart.bind(part, schemas)
-        if bound is None:
-            texts.append(part.sql())
-        else:
-            ranges.append(bound)
+        bound = bind_ranges(part, schemas)
+        ranges += bound.parts
+        texts += [] if bound.residual is None else [bound.residual]
     time_part, implied, longest_pause = None, frozenset[int](), None
     if isinstance(window, TimeWindow | TumblingWindow | SessionWindow):
         assert time is not None
@@ -143,8 +142,7 @@ def bind_time(
         length = window.length_us if isinstance(window, TumblingWindow) else window.gap_us
         interval = Interval(replace(end(-length), closed=False), replace(end(length), closed=False))
     left, right = quoted("l", time[0]), quoted("r", time[1])
-    part = RangePart.bind(Band(left, right, (interval,)), schemas)
-    assert part is not None
+    [part] = bind_ranges(Band(left, right, (interval,)), schemas).parts
     return replace(part, exact=((-inf, inf),)) if isinstance(window, SessionWindow) else part
 
 

@@ -12,7 +12,14 @@ from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
 from streamjoin.kernels import Keys
 from streamjoin.keys import key_ranges
-from streamjoin.keys.key_ranges import DIFFERENCE, SHIFT_PROBE, SHIFT_STORED, Range
+from streamjoin.keys.key_ranges import (
+    DIFFERENCE,
+    SHIFT_PROBE,
+    SHIFT_STORED,
+    WIDE_PROBE,
+    WIDE_STORED,
+    Range,
+)
 from streamjoin.keys.operands import Schemas, Side, empty_batch
 from streamjoin.predicates import Band, Bound
 
@@ -62,6 +69,28 @@ def bind_doubles(source: Band, schemas: Schemas) -> dict[Side, tuple[DoubleInter
         DoubleInterval(end(part.upper, "right"), end(part.lower, "right"))
         for part in source.intervals
     ]
+    return {"left": tuple(reversed(left)), "right": tuple(right)}
+
+
+def bind_coarse(source: Band, slack: float) -> dict[Side, tuple[DoubleInterval, ...]]:
+    """Lay out a band's intervals, each end moved outwards by ``slack`` and by what doubles lose."""
+
+    def end(bound: Bound | None, side: Side, outwards: float) -> Keys:
+        if bound is None:
+            return np.zeros(6, np.int64)
+        assert not isinstance(bound.value, timedelta)
+        value = float(bound.value) + outwards
+        bits = np.float64(value if side == "left" else -value).view(np.int64)
+        is_probe = (bound.form == "shift_left") == (side == "left")
+        form = WIDE_PROBE if is_probe else WIDE_STORED
+        return np.array([1, bits, form, False, False, False], np.int64)
+
+    left, right = [], []
+    for part in source.intervals:
+        left.append(DoubleInterval(end(part.lower, "left", -slack), end(part.upper, "left", slack)))
+        right.append(
+            DoubleInterval(end(part.upper, "right", slack), end(part.lower, "right", -slack))
+        )
     return {"left": tuple(reversed(left)), "right": tuple(right)}
 
 

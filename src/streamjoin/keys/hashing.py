@@ -48,12 +48,16 @@ def hash_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> Keys:
 
 def hash_bytes(array: pa.Array) -> Keys:
     """Return a 64-bit hash of each string or binary value; NULLs get any."""
+    return hash_slices(*slices_of(array))
+
+
+def slices_of(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the offsets and bytes of strings or binary; NULL has no bytes."""
     array = array.cast(pa.large_binary())
     if array.null_count:
         array = pc.fill_null(array, b"")
     _, offset_buffer, data_buffer = array.buffers()
     if offset_buffer is None or not len(array):
-        return np.zeros(len(array), np.int64)
+        return np.zeros(len(array) + 1, np.int64), np.empty(0, np.uint8)
     offsets = np.frombuffer(offset_buffer, np.int64)[array.offset : array.offset + len(array) + 1]
-    data = np.frombuffer(data_buffer or b"", np.uint8)
-    return hash_slices(offsets, data)
+    return offsets, np.frombuffer(data_buffer or b"", np.uint8)

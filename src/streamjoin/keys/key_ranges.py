@@ -30,6 +30,8 @@ from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, kernel
 Range = tuple[Keys, Keys]  # lower and upper bounds, one of each per probe
 
 DIFFERENCE, SHIFT_PROBE, SHIFT_STORED = 0, 1, 2  # which side the constant was written on
+WIDE_PROBE, WIDE_STORED = 3, 4  # shifts, and somewhat further
+WIDER = 2.0**-48  # of the numbers added: many times what rounding can take away
 
 NEGATIVE_INFINITY = -0x7FF0000000000001  # keys of the special doubles
 POSITIVE_INFINITY = 0x7FF0000000000000
@@ -93,11 +95,29 @@ def decode_double(key: Int) -> Int:
 
 
 @kernel
+def widening(value: float, bound: float) -> float:
+    """Return how much further than ``value + bound`` a range reaches that is not to lose any."""
+    total = abs(value) + abs(bound)
+    return total * WIDER if total < np.inf else 0.0
+
+
+@kernel
 def is_within(
     probe: float, stored: float, bound: float, form: int, single: bool, strict: bool
 ) -> bool:
-    """Tell whether probe - stored <= bound (< if strict), rounded as it was written."""
-    if form == DIFFERENCE:
+    """Tell whether probe - stored <= bound (< if strict), rounded as it was written.
+
+    The wide forms widen an interval: at its high end, which is not strict, they hold for a little
+    more than that, and at its low end, which is, for a little less. They are not monotone to the
+    last digit, but far from the end all agree, so that `first_within` leaves no match outside.
+    """
+    if form == WIDE_PROBE:
+        more = widening(probe, bound)
+        computed, against = probe - bound + (more if strict else -more), stored
+    elif form == WIDE_STORED:
+        more = widening(stored, bound)
+        computed, against = probe, stored + bound + (-more if strict else more)
+    elif form == DIFFERENCE:
         computed, against = probe - stored, bound
         if single:
             computed = np.float64(np.float32(computed))

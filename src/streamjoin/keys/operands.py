@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.coercion import cast_to, common_type
+from streamjoin.expressions.datatypes import is_numeric
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import parse_expression, qualify
 from streamjoin.keys.sort_keys import MAX_DECIMAL_DIGITS, KeyType, digits, key_type
@@ -78,6 +79,11 @@ class Operands:
     def as_double(self) -> "Operands":
         """Return the same, compared as doubles."""
         return Operands(self.expressions, pa.float64(), key_type(pa.float64()))
+
+    def own_values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
+        """Evaluate one side's expression; a number stays in its own type."""
+        values = evaluate_side(self.expressions[side], side, batch)
+        return values if is_numeric(values.type) else self.values(side, batch)
 
     def values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
         """Evaluate one side's expression, in the common type."""

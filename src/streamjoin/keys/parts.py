@@ -7,10 +7,7 @@ Either side can probe: left rows look for right keys and the other way round.
 """
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from decimal import Decimal
-from fractions import Fraction
-from math import ceil, floor, inf
+from math import inf
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +17,10 @@ from sqlglot import exp
 from streamjoin.errors import SchemaError
 from streamjoin.kernels import Flags, Keys
 from streamjoin.keys import hashing, key_ranges, sort_keys
-from streamjoin.keys.double_bands import DoubleInterval, bind_doubles, find_double_ranges
+from streamjoin.keys.double_bands import DoubleInterval, find_double_ranges
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Operands, Schemas, Side
-from streamjoin.predicates import Band, Bound, Equality, Inequality, NotEqual
+from streamjoin.predicates import Band, Equality, Inequality, NotEqual
 
 
 def validity(array: pa.Array) -> Flags | None:
@@ -97,40 +94,24 @@ def bytes_of(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class RangePart:
-    """A band, inequality or not-equal: a sort key per row, ranges of them per probe."""
+    """A band, inequality or not-equal: a sort key per row, ranges of them per probe.
+
+    The ranges of a ``coarse`` part hold every match and a few other rows: its keys are rounded, and
+    other parts, or a residual, decide. `bind_ranges` in `written_ranges` makes range parts.
+    """
 
     source: Band | Inequality | NotEqual
     operands: Operands
     floating: bool
     exact: tuple[tuple[float, float], ...] = ()  # intervals of left - right, in keys
     doubles: dict[Side, tuple[DoubleInterval, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def bind(cls, source: Band | Inequality | NotEqual, schemas: Schemas) -> "RangePart | None":
-        """Bind to the schemas; None if the type has no order that an int64 can hold."""
-        operands = Operands.bind(source.left, source.right, schemas)
-        if isinstance(source, Band) and uses_double(source, operands.type):
-            operands = operands.as_double()
-        kind = operands.key_type
-        if kind is None:
-            return None
-        if not isinstance(source, Band):
-            return cls(source, operands, kind.floating, exact=COMPARISONS[operator_of(source)])
-        if kind.floating:
-            doubles = bind_doubles(source, schemas)
-            return cls(source, operands, True, doubles=doubles)
-        exact = tuple(
-            (exact_end(interval.lower, kind, True), exact_end(interval.upper, kind, False))
-            for interval in source.intervals
-        )
-        if pa.types.is_decimal(kind.type) and any(
-            FAR < abs(end) < inf for ends in exact for end in ends
-        ):
-            return None  # keys at the edge of int64 may stand for larger values
-        return cls(source, operands, False, exact=exact)
+    coarse: bool = False
 
     def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
         """Return each row's key, and which rows have one."""
+        if self.coarse:
+            values = self.operands.own_values(side, batch)
+            return sort_keys.encode_coarse(values), validity(values)
         values = self.operands.values(side, batch)
         return sort_keys.encode(values), validity(values)
 
@@ -150,8 +131,6 @@ class RangePart:
         return False
 
 
-FAR = 1 << 62
-
 COMPARISONS: dict[str, tuple[tuple[float, float], ...]] = {
     "<": ((-inf, -1),),
     "<=": ((-inf, 0),),
@@ -159,39 +138,3 @@ COMPARISONS: dict[str, tuple[tuple[float, float], ...]] = {
     ">=": ((0, inf),),
     "<>": ((-inf, -1), (1, inf)),
 }
-
-
-def operator_of(source: Inequality | NotEqual) -> str:
-    """Return the comparison's sign."""
-    return source.operator if isinstance(source, Inequality) else "<>"
-
-
-def uses_double(source: Band, type: pa.DataType) -> bool:
-    """Tell whether the band's arithmetic is in floating point."""
-    bounds = [end for part in source.intervals for end in (part.lower, part.upper) if end]
-    return pa.types.is_floating(type) or any(isinstance(end.value, float) for end in bounds)
-
-
-def exact_end(bound: Bound | None, kind: sort_keys.KeyType, is_lower: bool) -> float:
-    """Return the last difference of keys inside a bound: a strict one ends a key earlier."""
-    if bound is None:
-        return -inf if is_lower else inf
-    value = in_keys(bound, kind)
-    if is_lower:
-        return ceil(value) if bound.closed else floor(value) + 1
-    return floor(value) if bound.closed else ceil(value) - 1
-
-
-def in_keys(bound: Bound, kind: sort_keys.KeyType) -> Fraction:
-    """Return a bound's constant in units of the key."""
-    if isinstance(bound.value, timedelta) and kind.per_second is not None:
-        return Fraction(bound.value // timedelta(microseconds=1), 1_000_000) * kind.per_second
-    if isinstance(bound.value, Decimal):
-        if kind.per_second is None:
-            return Fraction(bound.value) * kind.per_unit
-        if pa.types.is_date(kind.type) or not bound.value:
-            return Fraction(bound.value)
-    raise SchemaError(
-        f"a difference of {bound.value!r} does not fit the type {kind.type}: timestamps take an "
-        "interval such as interval 5 seconds, numbers take a number"
-    )

@@ -10,6 +10,7 @@ from streamjoin.predicates.parts import (
     Part,
     Residual,
     describe,
+    equate_points,
     is_symmetric,
 )
 from streamjoin.predicates.recognition import parse_condition
@@ -27,6 +28,7 @@ __all__ = [
     "Residual",
     "aliases",
     "describe",
+    "equate_points",
     "is_symmetric",
     "parse_condition",
     "swap_aliases",

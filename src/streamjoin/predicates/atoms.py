@@ -49,6 +49,7 @@ _OPERATORS: dict[type, str] = {
 # Evaluated anew each time, or compared with each of several values: not a value of one side.
 NO_OPERAND = (exp.Rand, exp.Randn, exp.Uuid, exp.Any, exp.All, exp.Tuple)
 _L, _R = frozenset("l"), frozenset("r")
+WHOLE = "whole"  # marks a sum that is no operand and a shift: arithmetic that makes text a number
 
 
 def _intervals(
@@ -72,15 +73,8 @@ class Pair(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for pairs that differ in the case of unquoted names only."""
-        texts = []
-        for side in self:
-            copy = side.copy()
-            for identifier in copy.find_all(exp.Identifier):
-                if not identifier.quoted:
-                    identifier.set("this", identifier.name.lower())
-            texts.append(sqltext.canonical(copy))
-        return texts[0], texts[1]
+        """Equal for equal pairs. Case counts: ``l.d`` and ``l.D`` may be two columns."""
+        return sqltext.canonical(self.left), sqltext.canonical(self.right)
 
     def part(self, intervals: Intervals) -> Part:
         """What the set of intervals is as a part of the condition."""
@@ -89,12 +83,12 @@ class Pair(NamedTuple):
         bound = bounds.pop()
         if bounds or bound.form == "difference":
             return Band(left, right, intervals)
-        # All ends are one shifted bound: a point, all but a point, or one side of it.
+        if len(intervals) == 1 and len(intervals[0].bounds()) == 2:
+            return Band(left, right, intervals)  # a point, but not written as an equality
+        # All ends are one shifted bound: all but a point, or one side of it.
         left, right = sqltext.shifted(left, right, bound)
         if len(intervals) == 2:
             return NotEqual(left, right)
-        if len(intervals[0].bounds()) == 2:
-            return Equality(left, right)
         operator = ("<" if intervals[0].upper else ">") + "=" * bound.closed
         return Inequality(left, cast(Operator, operator), right)
 
@@ -135,8 +129,6 @@ def _shifted(left: "Node", operator: str, right: "Node") -> Atom:
         right, value = right_core, right_shift
     elif left_shift is not None and right_shift is None:
         left, value, form = left_core, negate(left_shift), "shift_left"
-    if isinstance(value, Decimal) and not value:
-        value, form = Decimal(0), "shift_right"  # no shift is the same on either side
     part: Part
     if operator == "=":
         part = Equality(*texts)
@@ -149,21 +141,32 @@ def _shifted(left: "Node", operator: str, right: "Node") -> Atom:
 
 def _split(node: "Node") -> tuple["Node", Constant | None]:
     """An operand as core + constant; the core is never a constant, as it holds a column."""
-    if not isinstance(node, exp.Add | exp.Sub):
+    if not isinstance(node, exp.Add | exp.Sub) or node.meta.get(WHOLE):
         return node, None
     core, shift = node.left.unnest(), constant(node.right)
     if shift is None and isinstance(node, exp.Add):
         core, shift = node.right.unnest(), constant(node.left)
-    if shift is None:
+    if not shift:  # adding a zero may still change the type: a string to a number, say
         return node, None
     if isinstance(node, exp.Sub):
         shift = negate(shift)
     if isinstance(shift, timedelta):
-        # Durations add up exactly, so that r.t + 1 day + 2 hours is r.t + 26 hours.
         inner, more = _split(core)
-        if isinstance(more, timedelta):
+        if isinstance(more, timedelta) and _add_up(more, shift):
             return inner, shift + more
     return core, shift
+
+
+def _add_up(first: timedelta, second: timedelta) -> bool:
+    """Whether adding one, then the other, is adding both, by the clocks of any time zone.
+
+    Spark adds whole days by the calendar and the rest by the clock: r.t + 1 day + 2 hours is
+    r.t + 26 hours, but r.t + 20 hours + 20 hours is not r.t + 40 hours.
+    """
+    day = timedelta(days=1)
+    if (first < timedelta(0)) != (second < timedelta(0)):
+        return False
+    return abs(first + second) < day or (not first % day and abs(second) < day)
 
 
 def _difference(node: "Node", operator: str, limit: Constant) -> Atom | None:

@@ -232,7 +232,7 @@ def _comparable(one: Bound, other: Bound) -> bool:
 def _stays_apart(one: Bound, other: Bound) -> bool:
     """Whether different constants give different limits after rounding."""
     if isinstance(one.value, timedelta) or isinstance(other.value, timedelta):
-        return one.value != other.value
+        return number(one.value) != number(other.value)  # a duration of zero is no other zero
     return one.form == "difference" and float(one.value) != float(other.value)
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "Part",
     "Residual",
     "describe",
+    "equate_points",
     "is_symmetric",
     "swap_aliases",
 ]
@@ -142,7 +143,8 @@ class Band(_Sided):
 
     def sql(self) -> str:
         """The part as Spark SQL, each bound in the form in which it was written."""
-        choices = [sqltext.interval(self.left, self.right, each) for each in self.intervals]
+        alone = len(self.intervals) == 1
+        choices = [sqltext.interval(self.left, self.right, each, alone) for each in self.intervals]
         return choices[0] if len(choices) == 1 else " OR ".join(f"({each})" for each in choices)
 
 
@@ -242,6 +244,31 @@ class Condition:
     def sql(self) -> str:
         """Spark SQL that means the same; reading it gives the condition back."""
         return sqltext.conjunction([part.sql() for part in self])
+
+
+def equate_points(condition: Condition) -> Condition:
+    """The condition with ``l.x >= r.x + 1 and l.x <= r.x + 1`` as the equality that it amounts to.
+
+    Not for sessions, which are cut by what is written as an equality.
+
+    >>> print(equate_points(Condition(bands=(Band("l.x", "r.x", (point(1),)),))))
+    l.x = r.x + 1
+    """
+    equalities, bands = list(condition.equalities), []
+    for band in condition.bands:
+        lower, upper = band.intervals[0].lower, band.intervals[0].upper
+        is_point = len(band.intervals) == 1 and lower == upper
+        if is_point and upper is not None and upper.closed and upper.form != "difference":
+            equalities.append(Equality(*sqltext.shifted(band.left, band.right, upper)))
+        else:
+            bands.append(band)
+    return replace(condition, equalities=tuple(equalities), bands=tuple(bands))
+
+
+def point(value: Constant | int) -> Interval:
+    """The interval that holds one value, written as a shift of the right side."""
+    bound = Bound(value, form="shift_right")
+    return Interval(bound, bound)
 
 
 def describe(condition: Condition) -> list[str]:

@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from streamjoin.errors import ConditionError
 from streamjoin.predicates import sqltext
-from streamjoin.predicates.atoms import NO_OPERAND, Atom, null_safe, region
+from streamjoin.predicates.atoms import NO_OPERAND, WHOLE, Atom, null_safe, region
 from streamjoin.predicates.intervals import intersect
 from streamjoin.predicates.parts import (
     Band,
@@ -72,7 +72,8 @@ def parse_condition(
     """The canonical form of a condition given as SQL text over the aliases ``l`` and ``r``.
 
     With both schemas, columns without an alias are resolved first; otherwise what holds them is
-    left to the residual.
+    left to the residual, and operands of arithmetic are taken for numbers or times: text that is
+    compared as text, and shifted as a number too, can be told apart only with the schemas.
 
     >>> print(parse_condition("abs(l.x - r.x) <= 5 and l.s = r.s").sql())
     l.s = r.s AND ABS(l.x - r.x) <= 5
@@ -85,6 +86,7 @@ def parse_condition(
         from streamjoin.expressions.parsing import qualify
 
         expression = qualify(expression, left, right)
+        _mark_text(expression, left, right)
     _settle_aliases(on, expression)
     collected = _Collector()
     for conjunct in _conjuncts(_negations_inwards(expression, negate=False)):
@@ -95,6 +97,25 @@ def parse_condition(
             )
         collected.add(conjunct)
     return collected.condition()
+
+
+def _mark_text(expression: "Node", left: "pa.Schema", right: "pa.Schema") -> None:
+    """Mark sums over columns of text: ``r.s + 1`` is a number, which ``r.s`` is not compared as."""
+    import pyarrow as pa
+
+    def is_text(type: pa.DataType) -> bool:
+        return is_text(type.value_type) if pa.types.is_dictionary(type) else type in texts
+
+    texts = {pa.string(), pa.large_string(), pa.string_view()}
+    columns = {
+        (alias, field.name)
+        for alias, schema in (("l", left), ("r", right))
+        for field in schema
+        if is_text(field.type)
+    }
+    for node in expression.find_all(exp.Add, exp.Sub) if columns else ():
+        if any((each.table, each.name) in columns for each in node.find_all(exp.Column)):
+            node.meta[WHOLE] = True
 
 
 def _refuse_queries(on: str, expression: "Node") -> None:

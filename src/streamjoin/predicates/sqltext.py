@@ -102,12 +102,13 @@ def difference(left: str, right: str) -> str:
     return f"{_operand(left, 'sum')} - {_operand(right, 'term')}"
 
 
-def interval(left: str, right: str, interval: Interval) -> str:
-    """The condition that ``left - right`` lies in the interval."""
+def interval(left: str, right: str, interval: Interval, alone: bool) -> str:
+    """The condition that ``left - right`` lies in the interval, ``alone`` or one of several."""
     lower, upper = interval.lower, interval.upper
     if lower and upper and lower.form == upper.form and lower.closed and upper.closed:
         nan_fails = not (lower.nan_passes or upper.nan_passes)
-        if lower.value == upper.value and nan_fails:
+        # Alone, a shifted point would be read back as an equality, which cuts sessions.
+        if lower.value == upper.value and nan_fails and not (alone and lower.form != "difference"):
             return _bound(left, "=", right, upper)
         if lower.form == "difference" and lower.value == negate(upper.value) and nan_fails:
             return f"ABS({difference(left, right)}) <= {literal(upper.value)}"

@@ -22,7 +22,7 @@ from sqlglot.dialects.spark import Spark
 from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.parsing import parse_expression, qualify
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.keys.parts import RangePart
+from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.predicates import Band, Equality, Inequality, NotEqual
 from streamjoin.predicates.intervals import Bound, Interval
 from streamjoin.spark.schemas import arrow_schema, is_collated
@@ -90,7 +90,7 @@ class ComputedKeys:
                 part, exact = _widen(part), False
         columns: Any = {side: self._column(side, text) for side, text in texts.items()}
         keyed = replace(part, **columns)
-        if not isinstance(keyed, Equality) and RangePart.bind(keyed, self.schemas) is None:
+        if not isinstance(keyed, Equality) and not bind_ranges(keyed, self.schemas).parts:
             return None, False
         return keyed, exact
 

@@ -14,7 +14,7 @@ from streamjoin.explanation import (
     split,
 )
 from streamjoin.joins.ordering import Ordering
-from streamjoin.predicates import describe, parse_condition
+from streamjoin.predicates import describe
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
 from streamjoin.windows import SessionWindow
 
@@ -31,8 +31,8 @@ def explain_join(
     plan = inputs.plan()
     kind, reason = choose_routing(plan, config, routing, tables)
     part = range_part(plan, tables) if kind == "range" else None
-    condition = parse_condition(config.on, inputs.schemas["left"], inputs.schemas["right"])
-    keys = parse_condition(inputs.config.on, inputs.schemas["left"], inputs.schemas["right"])
+    condition = config.condition(inputs.schemas["left"], inputs.schemas["right"])
+    keys = inputs.config.condition(inputs.schemas["left"], inputs.schemas["right"])
     # Those of tables probe an index, but for sessions.
     waits = not tables or isinstance(config.window, SessionWindow)
     whole = waits and closes(config) and joins_whole(keys, inputs.config)

@@ -31,7 +31,6 @@ from streamjoin.predicates import (
     Inequality,
     NotEqual,
     Residual,
-    parse_condition,
 )
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
@@ -54,7 +53,7 @@ class Inputs:
 
     def plan(self) -> JoinPlan:
         """Bind the condition to the frames' columns."""
-        condition = parse_condition(self.config.on, self.schemas["left"], self.schemas["right"])
+        condition = self.config.condition(self.schemas["left"], self.schemas["right"])
         return bind(condition, self.config.window, self.config.time, self.schemas)
 
     @property
@@ -81,7 +80,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
                 f"the {side} input has a column {taken[0]!r}; names that begin with {KEY!r} are "
                 "used by streamjoin: rename it"
             )
-    condition = parse_condition(config.on, schemas["left"], schemas["right"])
+    condition = config.condition(schemas["left"], schemas["right"])
     filters: dict[Side, list[str]] = {"left": [], "right": []}
     residuals: list[str] = []
     for part in condition.residuals:
