@@ -44,6 +44,7 @@ KNOBS = {  # what `tuning` may set
     "pmj_jb": ("delta", "group"),
 }
 MOST_BITS = 18  # of partitions that may be asked for, as many as the study tries (Fig. 18)
+LONGEST_QUOTE = 300  # characters of a condition in a message
 EMITS = ("close", "eager", "auto")
 GOALS = ("throughput", "latency", "progressiveness")
 
@@ -86,10 +87,12 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
         return Advice("scan", "asked for; it compares every pair of rows in the window")
     if not has_key:
         raise ConditionError(
-            f"the condition {on!r} has no part that a join can use as a key, so every pair of rows "
-            "would have to be compared; add an equality (l.a = r.a), a band "
-            "(abs(l.x - r.x) <= 5) or an inequality (l.x < r.x) between the two sides, give a "
-            "window of time, or ask for algorithm='scan' to compare every pair"
+            f"the condition {shorten(on)!r} has no part that a join can use as a key, so every "
+            "pair of rows would have to be compared. A key is a comparison (=, <, <=, >, >=, a "
+            "band such as abs(l.x - r.x) <= 5) of one side's columns with the other's, joined to "
+            "the rest by AND; an OR is one only where all of it compares the same two expressions. "
+            "Add such a part, give a window of time, split an OR into several joins, or ask for "
+            "algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
         thresholds = load_thresholds()
@@ -97,13 +100,18 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
     return Advice(algorithm, "asked for")
 
 
+def shorten(on: str) -> str:
+    """Return a condition as it fits into a message."""
+    return on if len(on) <= LONGEST_QUOTE else f"{on[: LONGEST_QUOTE - 4]} ..."
+
+
 def check_equality(algorithm: str, has_equality: bool, on: str) -> None:
     """Refuse an algorithm that joins by equality if there is none: it would compare every pair."""
     if algorithm in (*LAZY, *EAGER) and not has_equality:
         raise ConditionError(
-            f"algorithm={algorithm!r} joins by equality, and the condition {on!r} has none between "
-            "the two sides, so every pair of rows would have to be compared; leave algorithm out, "
-            "or add an equality (l.a = r.a)"
+            f"algorithm={algorithm!r} joins by equality, and the condition {shorten(on)!r} has "
+            "none between the two sides, so every pair of rows would have to be compared; leave "
+            "algorithm out, or add an equality (l.a = r.a)"
         )
 
 
@@ -112,6 +120,6 @@ def check_ranges(algorithm: str, ranges: int, on: str) -> None:
     if algorithm in CROSSED and ranges < 2:
         raise ConditionError(
             f"algorithm={algorithm!r} sorts rows by two inequalities or bands at once, and the "
-            f"condition {on!r} has {ranges}, a TimeWindow counted; leave algorithm out, or "
-            "choose 'bi_sort'"
+            f"condition {shorten(on)!r} has {ranges}, a TimeWindow counted; leave algorithm out, "
+            "or choose 'bi_sort'"
         )

@@ -7,6 +7,7 @@ import pyarrow as pa
 from streamjoin.advisor import EAGER, LAZY, advise, check_equality, check_ranges
 from streamjoin.batches import joined_schema
 from streamjoin.config import JoinConfig
+from streamjoin.expressions.depth import deep
 from streamjoin.intrawindow.protocol import Lazy
 from streamjoin.intrawindow.registry import make_lazy
 from streamjoin.joins.adviser import Adviser
@@ -31,6 +32,7 @@ from streamjoin.split.executor import SplitExecutor
 from streamjoin.windows import SessionWindow, TimeWindow
 
 
+@deep
 def make_engine(
     config: JoinConfig,
     schemas: dict[Side, pa.Schema],

@@ -26,9 +26,11 @@ from sqlglot import exp
 from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions import functions
 from streamjoin.expressions.datatypes import as_spark
+from streamjoin.expressions.depth import deep
 from streamjoin.expressions.values import NoAnswerError, Scope, TypeMismatchError, Value, typed
 
 
+@deep
 def evaluate(
     expression: exp.Expression,
     left: pa.RecordBatch | None = None,

@@ -112,6 +112,10 @@ def data_type(node: exp.DataType) -> pa.DataType:
 def interval(node: exp.Expression, scope: Scope) -> Value:
     """``INTERVAL 5 MINUTES``, ``INTERVAL '1 02:03:04' DAY TO SECOND``."""
     micros, whole_days = interval_micros(node)
+    if not -(1 << 63) <= micros < 1 << 63:
+        raise ConditionError(
+            f"{node.sql('spark')}: it is longer than 290,000 years, the longest interval there is"
+        )
     array = pa.repeat(pa.scalar(micros, INT64), scope.rows).cast(INTERVAL)
     return Value(array, INTERVAL, whole_days=whole_days)
 

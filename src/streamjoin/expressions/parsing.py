@@ -16,19 +16,29 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from streamjoin.errors import ConditionError, SchemaError
+from streamjoin.expressions.depth import balance, check_brackets, check_depth, deep
 
 SIDES = ("l", "r")
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL)
 
 
+@deep
 def parse_expression(sql: str) -> exp.Expression:
     """The tree of a scalar SQL expression in Spark's dialect."""
     if not sql.strip():
         raise ConditionError("the expression is empty; write one such as abs(l.x - r.x) <= 5")
+    check_brackets(sql)
     try:
+        sql.encode()
         parsed: Any = sqlglot.parse_one(_QUOTED.sub(_escape_quotes, sql), dialect="spark")
     except SqlglotError as error:
         raise ConditionError(_unreadable(sql, error)) from None
+    except UnicodeEncodeError as error:
+        raise ConditionError(
+            f"{sql!a} holds half a character, {error.object[error.start]!a}; write it whole"
+        ) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # sqlglot's own
+        raise ConditionError(f"cannot read {sql!r}: {error}") from None
     if isinstance(parsed, exp.Query | exp.DDL | exp.DML | exp.Command | exp.Block):
         raise ConditionError(
             f"{sql!r} is not a scalar expression; write what would stand after WHERE, "
@@ -36,6 +46,8 @@ def parse_expression(sql: str) -> exp.Expression:
         )
     if isinstance(parsed, exp.Alias):
         raise ConditionError(f"{sql!r} names its result ({parsed.alias!r}); leave the name out")
+    parsed = balance(parsed)
+    check_depth(parsed)
     return _with_whole_intervals(parsed)
 
 

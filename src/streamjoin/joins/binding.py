@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from streamjoin.errors import ConditionError, SchemaError
+from streamjoin.expressions.depth import balance
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
 from streamjoin.joins.plan import SIDES, JoinPlan
@@ -87,7 +88,7 @@ def bind(
 
 def conjunction(trees: list[exp.Expression]) -> exp.Expression | None:
     """Join conditions by AND, in their order; None if there are none."""
-    joined: Any = exp.and_(*trees, copy=False) if trees else None
+    joined: Any = balance(exp.and_(*trees, copy=False)) if trees else None
     return joined
 
 

@@ -68,7 +68,9 @@ def bind_ranges(source: Band | Inequality | NotEqual, schemas: Schemas) -> Bound
     if isinstance(source, NotEqual):  # equal coarse keys may be of different values
         return BoundRanges((), source.sql())
     if pa.types.is_decimal(operands.type):
-        return BoundRanges((_bind_coarse(as_band(source), operands, schemas),), source.sql())
+        band = as_band(source)
+        part = _bind_coarse(band, operands, _ends_of(band, operands, schemas))
+        return BoundRanges((part,), source.sql())
     if kind(operands.type) in ("string", "binary"):
         exact = COMPARISONS[operator[0] + "="]
         return BoundRanges((RangePart(source, operands, False, exact, coarse=True),), source.sql())
@@ -83,7 +85,7 @@ def as_band(source: Inequality) -> Band:
 
 
 def _bind_band(source: Band, operands: Operands, schemas: Schemas) -> BoundRanges:
-    ends = [_End(source, bound, operands, schemas) for bound in bounds_of(source)]
+    ends = _ends_of(source, operands, schemas)
     ways = [end.ways for end in ends]
     if all("exact" in each for each in ways):
         part = _bind_exact(source, operands, ends)
@@ -96,7 +98,7 @@ def _bind_band(source: Band, operands: Operands, schemas: Schemas) -> BoundRange
     # A difference that is NaN has no place in the order of keys.
     has_nan = any(end.is_difference and "double" in end.ways for end in ends)
     if not has_nan and all(is_numeric(each) for end in ends for each in (*end.plain, end.own)):
-        coarse = (_bind_coarse(source, operands, schemas),)
+        coarse = (_bind_coarse(source, operands, ends),)
     if len(source.intervals) > 1 or ends[0].is_difference:
         return BoundRanges(coarse, source.sql())
     alone = [bind_ranges(inequality, schemas) for inequality in split(source)]
@@ -105,9 +107,11 @@ def _bind_band(source: Band, operands: Operands, schemas: Schemas) -> BoundRange
     return BoundRanges(parts, " AND ".join(residuals) or None)
 
 
-def bounds_of(source: Band) -> list[Bound]:
+def _ends_of(source: Band, operands: Operands, schemas: Schemas) -> "list[_End]":
     """Return all ends of a band."""
-    return [bound for interval in source.intervals for bound in interval.bounds()]
+    plain = [_type_of(text, schemas) for text in (source.left, source.right)]
+    bounds = [bound for interval in source.intervals for bound in interval.bounds()]
+    return [_End(source, bound, operands, plain, schemas) for bound in bounds]
 
 
 def split(source: Band) -> list[Inequality]:
@@ -125,7 +129,14 @@ def split(source: Band) -> list[Inequality]:
 class _End:
     """One end of a band: the types in which SQL computes it, and the ways to compute it here."""
 
-    def __init__(self, source: Band, bound: Bound, operands: Operands, schemas: Schemas) -> None:
+    def __init__(
+        self,
+        source: Band,
+        bound: Bound,
+        operands: Operands,
+        plain: list[pa.DataType],
+        schemas: Schemas,
+    ) -> None:
         self.bound, self.key_type, self.common = bound, operands.key_type, operands.type
         self.is_difference = bound.form == "difference"
         if self.is_difference:
@@ -133,8 +144,8 @@ class _End:
         else:
             texts = sqltext.shifted(source.left, source.right, bound)
             texts = texts if bound.form == "shift_left" else (texts[1], texts[0])
-        # Of the operands, of what is computed from them, and of what that is compared with.
-        self.plain = [_type_of(text, schemas) for text in (source.left, source.right)]
+        # The types of the operands, of what is computed from them, and of what it is compared with.
+        self.plain = plain
         self.own, self.other = (_type_of(text, schemas) for text in texts)
 
     @property
@@ -305,9 +316,8 @@ def _bind_exact(source: Band, operands: Operands, ends: list[_End]) -> RangePart
     return RangePart(source, operands, False, exact=exact)
 
 
-def _bind_coarse(source: Band, operands: Operands, schemas: Schemas) -> RangePart:
+def _bind_coarse(source: Band, operands: Operands, ends: "list[_End]") -> RangePart:
     """Return a part whose ranges hold every match of a band of numbers, and a few rows more."""
-    ends = [_End(source, bound, operands, schemas) for bound in bounds_of(source)]
     lost = [end.lost_scale for end in ends]
     # Each rounding moves a value by half a unit of the last digit that is left.
     slack = max((2.0 * 10.0**-scale for scale in lost if scale is not None), default=0.0)

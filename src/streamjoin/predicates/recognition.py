@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from streamjoin.errors import ConditionError
+from streamjoin.expressions.depth import deep
 from streamjoin.predicates import sqltext
 from streamjoin.predicates.atoms import NO_OPERAND, WHOLE, Atom, null_safe, region
 from streamjoin.predicates.intervals import intersect
@@ -66,6 +67,7 @@ _NOT_BOOLEAN = (
 )
 
 
+@deep
 def parse_condition(
     on: str | Condition, left: "pa.Schema | None" = None, right: "pa.Schema | None" = None
 ) -> Condition:
@@ -149,8 +151,8 @@ def _settle_aliases(on: str, expression: "Node") -> None:
 def _negations_inwards(node: "Node", *, negate: bool) -> "Node":
     """The condition, or its opposite, with NOT only at the leaves and BETWEEN taken apart."""
     node = node.unnest()
-    if isinstance(node, exp.Not):
-        return _negations_inwards(node.this, negate=not negate)
+    while isinstance(node, exp.Not):
+        node, negate = node.this.unnest(), not negate
     if isinstance(node, exp.And | exp.Or):
         sides = [_negations_inwards(side, negate=negate) for side in (node.left, node.right)]
         return _join(isinstance(node, exp.And) is not negate, *sides)
@@ -172,7 +174,8 @@ def _negations_inwards(node: "Node", *, negate: bool) -> "Node":
 def _join(both: bool, one: "Node", other: "Node") -> "Node":
     if both:
         return exp.And(this=one, expression=other)
-    return exp.Paren(this=exp.Or(this=one, expression=other))
+    sides = [side.unnest() if isinstance(side.unnest(), exp.Or) else side for side in (one, other)]
+    return exp.Paren(this=exp.Or(this=sides[0], expression=sides[1]))
 
 
 def _compare(kind: type[exp.Binary], left: "Node", right: "Node") -> "Node":
