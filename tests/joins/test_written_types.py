@@ -275,3 +275,22 @@ def test_decimals_of_any_length_are_ordered(on: str) -> None:
         key = [("id", "ascending"), ("id_right", "ascending")]
         assert found.sort_by(key) == expected.sort_by(key)
         assert expected.num_rows
+
+
+@pytest.mark.parametrize("units", [("us", "us"), ("us", "ns"), ("ns", "us")])
+@pytest.mark.parametrize(
+    ("on", "pairs"),
+    [
+        ("l.c = r.c", 2),
+        ("l.c <=> r.c", 3),
+        ("l.c < r.c", 1),
+        ("coalesce(l.c, l.c) = r.c", 2),
+        ("l.c = r.c and case when l.c >= r.c then true else false end", 2),
+    ],
+)
+def test_times_of_day_compare_like_other_times(on: str, pairs: int, units: tuple[str, str]) -> None:
+    tables = [
+        pa.table({"c": pa.array([1000, 5000, None]).cast(pa.time64("us")).cast(pa.time64(unit))})
+        for unit in units
+    ]
+    assert sj.join_tables(*tables, on=on).num_rows == pairs

@@ -212,6 +212,7 @@ _CASTERS: dict[tuple[Kind, Kind], Caster] = {
     ("string", "binary"): _by_arrow,
     ("date", "timestamp"): _change_unit,
     ("date", "string"): _to_string,
+    ("time", "time"): _by_arrow,
     ("timestamp", "timestamp"): _change_unit,
     ("timestamp", "date"): _timestamp_to_date,
     ("timestamp", "integer"): _timestamp_to_integer,

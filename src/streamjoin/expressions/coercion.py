@@ -59,6 +59,8 @@ def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return pa.timestamp(finer(a, b), zone)
     if kinds == {"interval"}:
         return pa.duration(finer(a, b))
+    if kinds == {"time"}:
+        return pa.time64(finer(a, b))
     return None
 
 

@@ -6,7 +6,7 @@ Arrow has more types than Spark. A column is first brought to the type in which 
     uint64                     decimal(20,0)
     halffloat                  float
     date64                     date
-    timestamp, duration        microseconds; nanoseconds stay, being finer
+    timestamp, duration, time  microseconds; nanoseconds stay, being finer
     timestamp with any zone    zone UTC: it is an instant, the zone only matters for display
     dictionary, large, view    the plain type
 """
@@ -20,7 +20,7 @@ from streamjoin.expressions.values import NoAnswerError, TypeMismatchError
 
 Kind = Literal[
     "null", "boolean", "integer", "floating", "decimal", "string", "binary", "date", "timestamp",
-    "interval", "other",
+    "interval", "time", "other",
 ]  # fmt: skip
 
 MAX_PRECISION = 38
@@ -61,6 +61,8 @@ def kind(type: pa.DataType) -> Kind:
         return "timestamp"
     if pa.types.is_duration(type):
         return "interval"
+    if pa.types.is_time(type):
+        return "time"
     named: dict[pa.DataType, Kind] = {
         pa.null(): "null", BOOLEAN: "boolean", STRING: "string", pa.binary(): "binary", DATE: "date"
     }  # fmt: skip
@@ -81,6 +83,8 @@ def spark_type(type: pa.DataType) -> pa.DataType:
         return pa.timestamp(unit, None if type.tz is None else "UTC")
     if pa.types.is_duration(type):
         return pa.duration("ns" if type.unit == "ns" else "us")
+    if pa.types.is_time(type):
+        return pa.time64("ns" if type.unit == "ns" else "us")
     if pa.types.is_decimal(type):
         if type.precision > MAX_PRECISION or type.scale < 0:
             raise TypeMismatchError(
@@ -114,6 +118,8 @@ def name(type: pa.DataType) -> str:
         return "timestamp_ntz" if type.tz is None else "timestamp"
     if pa.types.is_duration(type):
         return "interval day to second"
+    if pa.types.is_time(type):
+        return "time"
     return _NAMES.get(type, str(type))
 
 
