@@ -214,7 +214,7 @@ def test_keys_of_any_type(kind, values):
         ),
         (pa.map_(pa.string(), pa.int64()), [[("a", 1)], [], None]),
         (pa.list_(pa.struct({"a": pa.list_(pa.string())})), [[{"a": ["x"]}], [], None]),
-        (pa.dictionary(pa.int8(), pa.string()), ["a", None, "a"]),
+        (pa.dictionary(pa.int32(), pa.string()), ["a", None, "a"]),
         (pa.null(), [None, None, None]),
         (pa.uint64(), [2**64 - 1, 0, None]),
         (pa.decimal256(60, 3), [Decimal("1.5"), None, Decimal("-9e40")]),

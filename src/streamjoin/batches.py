@@ -1,6 +1,14 @@
-"""Arrow data at the edge: anything Arrow-like in, one record batch; names of the joined columns."""
+"""Arrow data at the edge: anything Arrow-like in, one record batch; names of the joined columns.
 
-from collections.abc import Iterable, Iterator
+What comes in is brought to types that can be gathered, row by row, from several batches: texts that
+are views become plain, dictionaries get indices of 32 bits (those of two batches together may have
+more values than fit into 8), runs are written out. pandas' index is a column if it has a name: one
+without, which is what filtering leaves, counts rows and tells nothing about them.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -9,32 +17,110 @@ from numpy.typing import NDArray
 
 from streamjoin.errors import SchemaError
 
+_NAMELESS_INDEX = re.compile(r"__index_level_\d+__")  # as pyarrow calls it
+_WAYS_OUT = {  # what has a method of this name is no table yet
+    "collect": "call its .collect() first",
+    "to_table": "call its .to_table() first",
+    "toArrow": "call its .toArrow() first, or join on Spark: streamjoin.spark.join",
+    "__next__": "push what it gives one by one, or pass pairs (left, right) of it to stream()",
+    "__aiter__": "push what it gives one by one, in an async for loop",
+}
+_SIMPLE = {  # of most columns, with nothing to change
+    kind.id
+    for kind in (
+        *(pa.null(), pa.bool_(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.decimal128(1), pa.date32()),
+        *(pa.timestamp("us"), pa.duration("us"), pa.date64()),
+    )
+}
+_TABLES = (
+    "pass a pyarrow RecordBatch or Table, a pandas, polars or DuckDB frame, a dict of lists or a "
+    "list of dicts"
+)
+
 
 def as_batch(data: Any) -> pa.RecordBatch:
     """Return ``data`` as one record batch, without a copy where it is in one piece already.
 
     Takes a RecordBatch, a Table, or whatever has the Arrow PyCapsule interface: pandas and polars
-    DataFrames, DuckDB relations, and more.
+    DataFrames, DuckDB relations, and more; and a dict of lists or a list of dicts.
     """
     if not isinstance(data, pa.RecordBatch | pa.Table):
-        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
-            raise SchemaError(
-                f"a batch of type {type(data).__name__} holds no Arrow data; pass a pyarrow "
-                "RecordBatch or Table, or a pandas, polars or DuckDB frame"
-            )
-        try:
-            data = pa.table(data)
-        except (pa.ArrowException, ValueError, TypeError) as error:
-            raise SchemaError(
-                f"a batch of type {type(data).__name__} is no table of columns ({error}); pass "
-                "named columns, such as a pyarrow Table or a pandas frame"
-            ) from error
-    plain = pa.schema([field.with_type(plain_type(field.type)) for field in data.schema])
-    if plain.types != data.schema.types:
-        data = data.cast(plain)
+        data = _as_table(data)
+    if data.schema.metadata and b"pandas" in data.schema.metadata:
+        data = data.select([name for name in data.schema.names if not _is_nameless_index(name)])
+    if any(kind.id not in _SIMPLE for kind in data.schema.types):
+        data = _with_plain_types(data)
     if isinstance(data, pa.Table):
         data = in_one_piece(data.to_batches(), data.schema)
     return data.replace_schema_metadata(None)
+
+
+def _as_table(data: Any) -> pa.Table:
+    pandas = sys.modules.get("pandas")  # whoever has a frame of it has loaded it
+    try:
+        if pandas is not None and isinstance(data, pandas.DataFrame):
+            has_name = any(name is not None for name in data.index.names)
+            return pa.Table.from_pandas(data, preserve_index=has_name)
+        if isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
+            names = dict.fromkeys(name for row in data for name in row)
+            return pa.table({name: [row.get(name) for row in data] for name in names})
+        if isinstance(data, Mapping):
+            return pa.table(dict(data))
+        if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+            return pa.table(data)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = ". ".join(str(each) for each in error.args)
+        raise SchemaError(
+            f"a batch of type {type(data).__name__} is no table of columns: {reason}; pass named "
+            "columns of one type each, such as a pyarrow Table, a pandas frame or a dict of lists"
+        ) from error
+    ways = (way for name, way in _WAYS_OUT.items() if hasattr(data, name))
+    raise SchemaError(f"a batch of type {type(data).__name__} is no table; {next(ways, _TABLES)}")
+
+
+def _with_plain_types(data: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    """Return rows that can be gathered; no copy of what can be already."""
+    changed = False
+    fields = list(data.schema)
+    for place, field in enumerate(fields):
+        if field.type.id in _SIMPLE:
+            continue
+        if pa.types.is_run_end_encoded(field.type):
+            data = data.set_column(place, field.name, _decode_runs(data.column(place)))
+            field = data.schema.field(place)
+        fields[place] = _plain_field(field)
+        changed |= fields[place] is not field
+    return data.cast(pa.schema(fields)) if changed else data
+
+
+def _is_nameless_index(name: str) -> bool:
+    return _NAMELESS_INDEX.fullmatch(name) is not None
+
+
+def _decode_runs(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if isinstance(column, pa.ChunkedArray):
+        chunks = [pc.run_end_decode(chunk) for chunk in column.chunks]
+        return pa.chunked_array(chunks, column.type.value_type)
+    return pc.run_end_decode(column)
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    if pa.types.is_nested(field.type) and _has_odd_part(field.type):
+        raise SchemaError(
+            f"column {field.name!r} is {field.type}, and values of unions, or of runs inside other "
+            "values, cannot be gathered; leave the column out, or cast it to another type"
+        )
+    kind = plain_type(field.type)
+    # What others have noted about a field, such as polars its categories, tells of the old type.
+    return field if kind == field.type else field.with_type(kind).remove_metadata()
+
+
+def _has_odd_part(kind: pa.DataType) -> bool:
+    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
+        return True
+    return any(_has_odd_part(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -42,11 +128,16 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
     >>> plain_type(pa.list_(pa.string_view()))
     ListType(list<item: large_string>)
+    >>> plain_type(pa.dictionary(pa.uint8(), pa.string_view()))
+    DictionaryType(dictionary<values=large_string, indices=int32, ordered=0>)
     """
     if kind == pa.string_view():
         return pa.large_string()
     if kind == pa.binary_view():
         return pa.large_binary()
+    if pa.types.is_dictionary(kind):
+        index = pa.int64() if kind.index_type.bit_width == 64 else pa.int32()
+        return pa.dictionary(index, plain_type(kind.value_type), kind.ordered)
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -127,17 +218,3 @@ def joined_schema(left: pa.Schema, right: pa.Schema) -> pa.Schema:
         taken.add(name)
         fields.append(field.with_name(name))
     return pa.schema(fields)
-
-
-def describe_change(expected: pa.Schema, found: pa.Schema) -> str:
-    """Say how one schema differs from another, for an error message."""
-    before = {field.name: field.type for field in expected}
-    after = {field.name: field.type for field in found}
-    changes = [f"{name!r} is missing" for name in before if name not in after]
-    changes += [f"{name!r} is new" for name in after if name not in before]
-    changes += [
-        f"{name!r} was {before[name]} and is {after[name]}"
-        for name in before
-        if name in after and before[name] != after[name]
-    ]
-    return "; ".join(changes) or f"the order of the columns was {list(before)} and is {list(after)}"

@@ -1,6 +1,10 @@
 """What came before the schemas of both streams were known: rows and watermarks that wait.
 
 Types and columns cannot be resolved before, so they are kept in their order and replayed then.
+
+A column that has had nothing but NULL has no type yet, and takes that of the first batch that has
+one, as long as the schemas are not bound. A side whose batches had no rows at all waits for that:
+nothing can be lost, since nothing can match.
 """
 
 from dataclasses import dataclass, field
@@ -8,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.batches import check_unique, describe_change, owned
-from streamjoin.errors import SchemaError
+from streamjoin.batches import check_unique, owned
+from streamjoin.conforming import adopt_types, conform_batch, has_unknown_types
 from streamjoin.joins.engine import Step
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.times import check_watermark, to_key
@@ -24,22 +28,34 @@ class Opening:
     schemas: dict[Side, pa.Schema] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
 
-    def check(self, side: Side, schema: pa.Schema) -> None:
-        """Refuse a batch that is not like the first one of its side."""
+    def conform(self, side: Side, batch: pa.RecordBatch, bound: bool) -> pa.RecordBatch:
+        """Return the batch in the schema of those before it; refuse one that is not like them.
+
+        Until the schemas are ``bound``, columns that had nothing but NULL may get their types.
+        """
         known = self.schemas.get(side)
         if known is None:
-            check_unique(schema, side)
-        elif schema != known:
-            raise SchemaError(
-                f"the {side} batch's schema changed: {describe_change(known, schema)}; cast the "
-                f"batch to the first one's schema, or make a new StreamJoin"
-            )
+            check_unique(batch.schema, side)
+            return batch
+        if not bound and batch.schema != known:
+            known = adopt_types(known, batch.schema)
+        return conform_batch(batch, known, side)
+
+    def is_seen(self, side: Side, batches: dict[Side, pa.RecordBatch]) -> bool:
+        """Whether this side's columns are known, once these batches have come."""
+        coming = [batches[side]] if side in batches else []
+        if not coming and side not in self.schemas:
+            return False
+        schema = coming[0].schema if coming else self.schemas[side]
+        held = [step.batches[side] for step in self.steps if side in step.batches]
+        return not has_unknown_types(schema) or any(each.num_rows for each in held + coming)
 
     def hold(self, batches: dict[Side, pa.RecordBatch]) -> None:
         """Let rows wait."""
         self.schemas |= {side: batch.schema for side, batch in batches.items()}
-        if batches:
-            self.steps.append(Step({side: owned(batch) for side, batch in batches.items()}))
+        kept = {side: owned(batch) for side, batch in batches.items() if batch.num_rows}
+        if kept:
+            self.steps.append(Step(kept))
 
     def hold_watermark(self, watermark: Any, time: tuple[str, str] | None) -> None:
         """Let a watermark wait, if it fits the time columns that are known."""

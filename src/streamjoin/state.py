@@ -5,18 +5,20 @@ they are replayed through it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.batches import as_batch, owned
 from streamjoin.config import JoinConfig
+from streamjoin.conforming import conform_batch
 from streamjoin.engines import make_engine
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.engine import Engine, Step, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import Delivery
+from streamjoin.joins.plan import SIDES
 from streamjoin.joins.times import ticks, time_type, to_key
 from streamjoin.keys.operands import Side
 from streamjoin.opening import Opening
@@ -63,8 +65,11 @@ class JoinState:
             batches["left"] = as_batch(left)
         if right is not None:  # a reader can be read only once
             batches["right"] = batches["left"] if is_self else as_batch(right)
-        for side, batch in batches.items():
-            self.opening.check(side, batch.schema)
+        for side, batch in list(batches.items()):
+            if not batch.num_columns and not batch.num_rows:  # [], or an empty frame of pandas
+                del batches[side]
+            else:
+                batches[side] = self.opening.conform(side, batch, self.engine is not None)
         if self.engine is not None and self.engine.is_self_join and batches and not is_self:
             raise StreamJoinError(
                 "this join began as a self-join, with the same batch as left and right; go on so, "
@@ -118,15 +123,16 @@ class JoinState:
     def _push_first(self, batches: Batches, is_self: bool) -> list[Delivery]:
         """Hold batches back until both schemas are known, then go through them all."""
         opening = self.opening
-        schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
-        if len(schemas) < 2:
+        if not all(opening.is_seen(side, batches) for side in SIDES):
             opening.hold(batches)
             return []
+        schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
         delivered = []
         for step in opening.steps:
+            held = {side: conform_batch(b, schemas[side], side) for side, b in step.batches.items()}
             try:
-                delivered += self._push(engine, step)
+                delivered += self._push(engine, replace(step, batches=held))
             except StreamJoinError as error:
                 opening.steps.remove(step)
                 error.add_note("this is about rows pushed earlier, which are dropped; push again")

@@ -8,7 +8,9 @@ Arrow has more types than Spark. A column is first brought to the type in which 
     date64                     date
     timestamp, duration, time  microseconds; nanoseconds stay, being finer
     timestamp with any zone    zone UTC: it is an instant, the zone only matters for display
-    dictionary, large, view    the plain type
+    dictionary, large, view,
+    fixed-size binary          the plain type
+    extension (uuid, json)     the type it is stored in
 """
 
 from typing import Literal
@@ -78,6 +80,10 @@ def spark_type(type: pa.DataType) -> pa.DataType:
     """The type in which Spark would hold a column of this Arrow type."""
     if pa.types.is_dictionary(type):
         return spark_type(type.value_type)
+    if isinstance(type, pa.BaseExtensionType):
+        return spark_type(type.storage_type)
+    if pa.types.is_fixed_size_binary(type):
+        return pa.binary()
     if pa.types.is_timestamp(type):
         unit = "ns" if type.unit == "ns" else "us"
         return pa.timestamp(unit, None if type.tz is None else "UTC")
@@ -99,6 +105,7 @@ def as_spark(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """A column brought to its `spark_type`; no copy if it already is of it."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
+    array = without_extension(array)
     target = spark_type(array.type)
     if array.type == target:
         return array
@@ -108,6 +115,11 @@ def as_spark(array: pa.Array | pa.ChunkedArray) -> pa.Array:
         raise NoAnswerError(
             f"a value of {array.type} does not fit {name(target)} ({error})"
         ) from None
+
+
+def without_extension(array: pa.Array) -> pa.Array:
+    """A column as it is stored; no copy."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def name(type: pa.DataType) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamjoin.batches import take_rows
+from streamjoin.expressions.datatypes import without_extension
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Candidates
 from streamjoin.joins.columns import Rows
@@ -173,7 +174,8 @@ def apply_residuals(batch: Prepared, subwindow: Holder, probes: RowIds, rows: Ro
             sides.update({each: columns.filter(mask) for each, columns in sides.items()})
 
     for left, right in plan.compared:
-        narrow(pc.equal(sides["left"][left], sides["right"][right]))
+        pair = sides["left"][left], sides["right"][right]
+        narrow(pc.equal(*map(without_extension, pair)))
     for residual in plan.residuals:
         narrow(evaluate(residual, left=sides["left"], right=sides["right"]))
     return probes, rows

@@ -45,11 +45,16 @@ class EqualityPart:
         kind = operands.type
         if operands.key_type is not None:
             return cls(source, operands, exact=not source.null_safe)
-        if not (pa.types.is_nested(kind) or pa.types.is_null(kind)):
+        way = "compare their fields instead"
+        if pa.types.is_null(kind):
+            way = "both columns have nothing but NULL, so cast one of them to the type it has"
+        elif kind == pa.month_day_nano_interval():
+            way = "a month has no fixed length, so cast them to durations"
+        elif not pa.types.is_nested(kind):
             return cls(source, operands, exact=False)
         raise SchemaError(
             f"{source.left} = {source.right}: values of type {kind} cannot be keys of an "
-            "equality; compare their fields instead"
+            f"equality; {way}"
         )
 
     def keys(self, side: Side, batch: pa.RecordBatch) -> tuple[Keys, Flags | None]:
