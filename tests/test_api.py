@@ -354,3 +354,34 @@ def test_importing_is_cheap():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# Windows as text.
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("3 ms", sj.TimeWindow(3)),
+        ("before 1 ms, after 5 ms", sj.TimeWindow(before=1, after=5)),
+        ("tumbling 10 ms offset 5 ms", sj.TumblingWindow(10, offset=5)),
+        ("session 3 ms", sj.SessionWindow(3)),
+        ("count 2", sj.CountWindow(2)),
+        ("count 1, 3", sj.CountWindow(left=1, right=3)),
+    ],
+)
+def test_a_window_may_be_written_as_text(text, window):
+    table = pa.table({"k": [1] * 6, "t": [1, 3, 6, 12, 14, 19]})
+    time = None if isinstance(window, sj.CountWindow) else "t"
+
+    def results(window):
+        options = {"on": "l.k = r.k", "window": window, "time": time}
+        join = sj.StreamJoin(**options)
+        pushed = [join.push(table, table.slice(0)), join.push(left=table), join.finish()]
+        yield from (sorted(map(str, each.to_pylist())) for each in pushed)
+        yield sorted(map(str, sj.join_tables(table, table, **options).to_pylist()))
+        yield sj.find_matches(table, table, **options).count()
+        yield sj.explain(**options, threads=1)
+        yield sj.StreamJoin.restore(join.snapshot()).stats.rows_left
+
+    assert list(results(text)) == list(results(window))

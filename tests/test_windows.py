@@ -163,7 +163,7 @@ def test_windows_are_frozen():
         ("SESSION 1h, 30m", SessionWindow("90 minutes")),
     ],
 )
-def test_windows_on_the_command_line(text, window):
+def test_windows_as_text(text, window):
     assert parse_window(text) == window
 
 
@@ -188,7 +188,7 @@ def test_windows_on_the_command_line(text, window):
         "sessions 5 s",
     ],
 )
-def test_windows_refused_on_the_command_line(text):
+def test_windows_as_text_that_are_refused(text):
     with pytest.raises(WindowError):
         parse_window(text)
 

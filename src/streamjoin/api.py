@@ -15,7 +15,7 @@ from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
 from streamjoin.parallel.shared_join import TASK
-from streamjoin.pipeline import sides_of, stream_through, threads_of
+from streamjoin.pipeline import check_source, sides_of, stream_through, threads_of
 from streamjoin.predicates import Condition
 from streamjoin.results import Punctuated, Results
 from streamjoin.state import JoinState
@@ -33,7 +33,9 @@ class StreamJoin:
     window:
         `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last
         n rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between them).
+        `SessionWindow` (pairs without a long pause between them); or one of them as text:
+        ``"10 minutes"``, ``"before 1 hour, after 5 minutes"``, ``"count 1000"``,
+        ``"tumbling 1 hour"``, ``"session 10 minutes"``.
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`; one name means
         both.
@@ -88,7 +90,7 @@ class StreamJoin:
     def __init__(
         self,
         on: str | Condition,
-        window: Window,
+        window: Window | str,
         time: ColumnPair = None,
         algorithm: str = "auto",
         delay: Duration | None = None,
@@ -165,7 +167,9 @@ class StreamJoin:
                 error.results = self._state.table(list(error.found))
             raise
 
-    def stream(self, source: Iterable[Any], task_rows: int = TASK) -> Iterator[Punctuated]:
+    def stream(
+        self, source: Iterable[Any], task_rows: int = TASK, finish: bool = True
+    ) -> Iterator[Punctuated]:
         """Push all that a source gives, and yield matches as they come.
 
         ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
@@ -174,6 +178,11 @@ class StreamJoin:
         reads the results slowly slows the source down. Who stops reading loses the matches that
         are on their way, but no rows, except for the one item of the source that may have been
         read and not yet pushed.
+
+        When the source is exhausted, rows that wait in batch mode are joined, and tumbling and
+        session windows are closed as by `finish`: their last matches come, and all rows after that
+        would be late. With ``finish=False`` they stay open, for another source, or for `push`.
+        Sliding windows have given all their matches by then, and take more rows in any case.
 
         Over PIM-Trees, threads take tasks of ``task_rows`` rows each from a common queue and share
         the trees, and matches come in the order of arrival. Setting `threads` meanwhile lets
@@ -188,12 +197,13 @@ class StreamJoin:
         self._begin()
         if type(task_rows) is not int or task_rows < 1:
             raise StreamJoinError(f"task_rows={task_rows!r}: give a number of rows from 1")
-        if not isinstance(source, Iterable):
-            raise StreamJoinError(
-                f"source={source!r} gives nothing; pass something to iterate over, such as a list "
-                "of pairs (left, right)"
-            )
+        check_source(source)
         state = self._state
+        if state.is_over:
+            raise StreamJoinError(
+                "this join has finished, so all rows of the source would be late; make a new "
+                "StreamJoin, or pass finish=False to the stream() before this one"
+            )
         steps = (sides_of(each) for each in source)
         while state.engine is None and (sides := next(steps, None)) is not None:
             yield from self._punctuated(self._push(*sides))
@@ -204,9 +214,19 @@ class StreamJoin:
                 yield from self._punctuated(delivered)
         for sides in steps:
             yield from self._punctuated(self._push(*sides))
-        if engine is not None and engine.collector.count:
-            yield from self._punctuated(state.flush())
-            self._report(lambda: state.table([]))
+        if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
+            yield from self._last(state.finish)
+        elif engine is not None and engine.collector.count:
+            yield from self._last(state.flush)
+
+    def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
+        """Yield what is found at the end of a source; if that fails, what was found before."""
+        try:
+            yield from self._punctuated(join())
+        except StreamJoinError as error:
+            yield from self._punctuated(error.found)
+            raise
+        self._report(lambda: self._state.table([]))
 
     def _punctuated(self, delivered: Iterable[Delivery]) -> Iterator[Punctuated]:
         for delivery in delivered:

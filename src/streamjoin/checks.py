@@ -20,8 +20,8 @@ def check_window(
     if window is not None and not isinstance(window, Window):
         raise WindowError(
             f"window={window!r} is not a window; pass TimeWindow('10 minutes'), "
-            "TumblingWindow('1 minute'), SessionWindow('10 minutes'), CountWindow(1000), or "
-            "None for tables"
+            "TumblingWindow('1 minute'), SessionWindow('10 minutes'), CountWindow(1000), a text "
+            "such as '10 minutes', or None for tables"
         )
     timed = window is not None and not isinstance(window, CountWindow)
     if timed and time is None:

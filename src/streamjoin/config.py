@@ -26,6 +26,7 @@ from streamjoin.predicates import (
     equate_points,
     parse_condition,
 )
+from streamjoin.window_text import parse_window
 from streamjoin.windows import SessionWindow, Window
 
 
@@ -52,7 +53,7 @@ class JoinConfig:
     def check(
         cls,
         on: str | Condition,
-        window: Window | None,
+        window: Window | str | None,
         time: ColumnPair = None,
         order: ColumnPair = None,
         algorithm: str = "auto",
@@ -66,7 +67,9 @@ class JoinConfig:
         optimize: str = "throughput",
         tuning: Mapping[str, int] | None = None,
     ) -> "JoinConfig":
-        """Check what does not need the schemas."""
+        """Check what does not need the schemas; a window may be given as text."""
+        if isinstance(window, str):
+            window = parse_window(window)
         condition = read_condition(on, window)
         times, orders = pair("time", time), pair("order", order)
         check_window(window, time, order, delay)

@@ -36,7 +36,7 @@ NEXT, WIDTH = "\n" + " " * 13, 87  # where a fact goes on, and how far
 
 def explain(
     on: str | Condition,
-    window: Window | None = None,
+    window: Window | str | None = None,
     time: ColumnPair = None,
     algorithm: str = "auto",
     delay: Duration | None = None,
@@ -81,7 +81,7 @@ def explain(
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
     facts = [
-        ("window", "none: two finite tables" if window is None else str(window)),
+        ("window", "none: two finite tables" if config.window is None else str(config.window)),
         ("time", " and ".join(config.time) if config.time else ""),
         ("order", " and ".join(config.order) if config.order else ""),
         ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),

@@ -4,7 +4,7 @@ A thread of its own reads the source and sends its steps down; whoever iterates 
 Between them are channels of bounded depth, so a slow reader slows the source down.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
@@ -135,6 +135,20 @@ def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
     if isinstance(engine.join, SplitExecutor):
         return engine.join
     return SharedStream.of(engine, task_rows)
+
+
+def check_source(source: Any) -> None:
+    """Refuse what cannot be iterated over."""
+    if isinstance(source, AsyncIterable):
+        raise StreamJoinError(
+            f"source={source!r} is asynchronous, and stream() reads in a plain loop; write "
+            "'async for left, right in source: matches = join.push(left, right)'"
+        )
+    if not isinstance(source, Iterable):
+        raise StreamJoinError(
+            f"source={source!r} is no source; pass something to iterate over that gives pairs "
+            "(left, right), such as a list or a generator"
+        )
 
 
 def sides_of(item: Any) -> tuple[Any, Any]:

@@ -50,6 +50,13 @@ class JoinState:
         """Whether a source is being read."""
         return self.engine is not None and self.engine.streaming is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was told that no more rows come."""
+        if self.engine is not None:
+            return self.engine.is_over
+        return any(step.is_last for step in self.opening.steps)
+
     def table(self, delivered: list[Delivery]) -> pa.Table:
         """Return joined rows as a table; until there are any, of the columns that are known."""
         schema = self.schema

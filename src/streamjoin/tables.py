@@ -26,7 +26,7 @@ def join_tables(
     left: Any,
     right: Any,
     on: str | Condition,
-    window: Window | None = None,
+    window: Window | str | None = None,
     time: ColumnPair = None,
     algorithm: str = "auto",
     order: ColumnPair = None,
@@ -47,7 +47,7 @@ def join_tables(
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     engine, batches = _open(config, left, right)
-    if isinstance(window, CountWindow):
+    if isinstance(config.window, CountWindow):
         joined = engine.push(batches)
     else:
         joined = [rows for part in _join(config, engine, batches) for rows in part.rows]
@@ -58,7 +58,7 @@ def find_matches(
     left: Any,
     right: Any,
     on: str | Condition,
-    window: Window | None = None,
+    window: Window | str | None = None,
     time: ColumnPair = None,
     algorithm: str = "auto",
     order: ColumnPair = None,
@@ -79,7 +79,7 @@ def find_matches(
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     engine, batches = _open(config, left, right)
-    if isinstance(window, CountWindow):
+    if isinstance(config.window, CountWindow):
         found = engine.find(batches)
     else:
         found = _join(config, engine, batches, leave)

@@ -1,4 +1,4 @@
-"""Windows as they are written on the command line and in job files."""
+"""Windows as text: in Python, on the command line and in job files."""
 
 import re
 
@@ -14,7 +14,7 @@ _COUNT = re.compile(r"count\s+(?P<left>\S+?)(?:\s*,\s*|\s+|$)(?P<right>\S+)?", r
 
 
 def parse_window(text: str) -> Window:
-    """Read a window as it is written on the command line.
+    """Read a window as it is written.
 
     >>> parse_window("10 minutes")
     TimeWindow(before='10 minutes', after='10 minutes')

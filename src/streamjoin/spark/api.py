@@ -37,7 +37,7 @@ def join(
     left: DataFrame,
     right: DataFrame,
     on: str | Condition,
-    window: Window | None = None,
+    window: Window | str | None = None,
     time: ColumnPair = None,
     order: ColumnPair = None,
     algorithm: str = "auto",
@@ -58,7 +58,8 @@ def join(
     window:
         `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last n
         rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between). Tables may be joined without one.
+        `SessionWindow` (pairs without a long pause between), or one of them as text, such as
+        ``"10 minutes"``. Tables may be joined without one.
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`. Streams need
         `withWatermark` on both of them.
@@ -113,7 +114,7 @@ def join(
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)
-    elif isinstance(window, CountWindow):
+    elif isinstance(config.window, CountWindow):
         return join_counted(left, right, config, routing, cores)
     else:
         inputs = prepare_inputs(left, right, config)
@@ -126,7 +127,7 @@ def explain(
     left: DataFrame,
     right: DataFrame,
     on: str | Condition,
-    window: Window | None = None,
+    window: Window | str | None = None,
     time: ColumnPair = None,
     order: ColumnPair = None,
     algorithm: str = "auto",
