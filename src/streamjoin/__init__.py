@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from streamjoin.errors import SchemaError as SchemaError
     from streamjoin.errors import SnapshotError as SnapshotError
     from streamjoin.errors import StreamJoinError as StreamJoinError
+    from streamjoin.errors import StreamJoinWarning as StreamJoinWarning
     from streamjoin.errors import UnsupportedExpressionError as UnsupportedExpressionError
     from streamjoin.errors import WindowError as WindowError
     from streamjoin.explanation import explain as explain
@@ -54,6 +55,7 @@ _HOMES = {
         "SchemaError",
         "SnapshotError",
         "StreamJoinError",
+        "StreamJoinWarning",
         "UnsupportedExpressionError",
         "WindowError",
     ),

@@ -39,6 +39,10 @@ class SnapshotError(StreamJoinError):
     """Bytes that are not a snapshot, or one of another version."""
 
 
+class StreamJoinWarning(UserWarning):
+    """A join that will not go well for long, and what to do about it."""
+
+
 class CoreError(RuntimeError):
     """A join core has died, and its part of the window is lost; the others go on.
 

@@ -15,6 +15,7 @@ from streamjoin.config import JoinConfig
 from streamjoin.conforming import conform_batch
 from streamjoin.engines import make_engine
 from streamjoin.errors import StreamJoinError
+from streamjoin.growth import Growth
 from streamjoin.joins.engine import Engine, Step, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import Delivery
@@ -34,6 +35,7 @@ class JoinState:
     config: JoinConfig
     opening: Opening = field(default_factory=Opening)
     engine: Engine | None = None
+    growth: Growth = field(default_factory=Growth)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -66,6 +68,8 @@ class JoinState:
 
     def check(self, left: Any, right: Any) -> tuple[Batches, bool]:
         """Return what was pushed as batches, and whether both are one."""
+        if self.engine is not None:
+            self.growth.watch(self.config, self.engine)
         is_self = left is right and left is not None
         batches: Batches = {}
         if left is not None:
