@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
+import gzip
 import json
 import sys
 
@@ -311,6 +312,7 @@ def test_join_does_not_count_and_write(tmp_path, files):
     out = tmp_path / "out.parquet"
     message = refused(run("join", *files, "--on", CONDITION, "--out", out, "--count"))
     assert "either counted or written" in message
+    assert "leave out --count or --out" in message
     assert not out.exists()
 
 
@@ -329,3 +331,156 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, table, condi
     refused(run("join", path, path, "--on", condition, "--out", out))
     assert out.read_text() == "what was there before"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out.csv"]
+
+
+# Files of other kinds.
+
+ROWS = {"k": [1, 2], "s": ["é", "b"]}
+
+
+def texts(delimiter):
+    return "".join(
+        f"{k}{delimiter}{s}\n" for k, s in [("k", "s"), *zip(*ROWS.values(), strict=True)]
+    )
+
+
+OTHERS = {
+    "in.tsv": (texts("\t").encode(), ()),
+    "in.csv.gz": (gzip.compress(texts(",").encode()), ()),
+    "in.TSV.GZ": (gzip.compress(texts("\t").encode()), ()),
+    "in.jsonl": (b'{"k": 1, "s": "\\u00e9"}\n{"k": 2, "s": "b"}\n', ()),
+    "in.json.gz": (gzip.compress(b'{"k": 1, "s": "\\u00e9"}\n{"k": 2, "s": "b"}\n'), ()),
+    "semicolons.csv": (texts(";").encode(), ("--delimiter", ";")),
+    "tabs.csv": (texts("\t").encode(), ("--delimiter", "\\t")),
+    "latin.csv": (texts(",").encode("latin-1"), ("--encoding", "latin-1")),
+    "both.csv": (texts("|").encode("utf-16"), ("--encoding", "utf-16", "--delimiter", "|")),
+}
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv", "out.tsv", "out.csv.gz", "out.tsv.gz"])
+@pytest.mark.parametrize(("name", "made"), OTHERS.items(), ids=OTHERS)
+def test_join_reads_texts_of_many_kinds(tmp_path, name, made, out):
+    content, options = made
+    path, out = tmp_path / name, tmp_path / out
+    path.write_bytes(content)
+    result = run("join", path, path, "--on", "l.s = r.s", "--out", out, *options)
+    assert result.exit_code == 0, result.output
+    if out.suffix == ".parquet":
+        found = parquet.read_table(out)
+    else:
+        delimiter = "\t" if ".tsv" in out.name else ","
+        assert (out.read_bytes()[:2] == b"\x1f\x8b") == (out.suffix == ".gz")
+        found = csv.read_csv(out, parse_options=csv.ParseOptions(delimiter=delimiter))
+    assert sorted(found["s"].to_pylist()) == ["b", "é"]
+    assert found.column_names == ["k", "s", "k_right", "s_right"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "texts"),
+    [
+        ("latin.csv", b"k,s\n1,\xe9\n", (), ["'s'", "not UTF-8", "--encoding latin-1"]),
+        ("latin.csv", b"k,\xe9\n1,a\n", (), ["utf-8", "--encoding"]),
+        ("latin.csv", b"k,s\n1,\xe9\n", ("--encoding", "ascii"), ["ascii", "--encoding"]),
+        ("a.csv", b"k\n1\n", ("--encoding", "klingon"), ["'klingon'", "latin-1"]),
+        ("a.csv", b"k\n1\n", ("--delimiter", ";;"), ["';;'", "one character"]),
+        ("a.csv", b"", (), ["Empty CSV file", "Check the file"]),
+        ("a.json", b'[{"k": 1}]', (), ["one object per line"]),
+        ("a.parquet.gz", b"", (), ["'.gz'", ".parquet"]),
+        ("a.txt", b"", (), ["'.txt'", ".csv.gz"]),
+    ],
+)
+def test_texts_that_cannot_be_read(tmp_path, name, content, options, texts):
+    path = tmp_path / name
+    path.write_bytes(content)
+    message = refused(run("join", path, path, "--on", "l.k = r.k", *options))
+    for text in texts:
+        assert text in message
+
+
+@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
+def test_standard_input_is_named(files, path):
+    message = refused(run("join", path, files[0], "--on", "l.price = r.price"))
+    assert "standard input" in message
+    assert "Save it to a file" in message
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    path = tmp_path / "folder.csv"
+    message = refused(run("join", path, path, "--on", "l.k = r.k"))
+    assert f"{path} cannot be read" in message
+    assert "directory" in message
+
+
+# What is written, and where.
+
+
+@pytest.mark.parametrize("way", ["itself", "other spelling", "symlink", "hard link", "right"])
+def test_out_onto_an_input_is_refused(tmp_path, files, way):
+    """Once: the input was gone."""
+    before = [path.read_bytes() for path in files]
+    out = {
+        "itself": files[0],
+        "right": files[1],
+        "other spelling": tmp_path / "." / ".." / tmp_path.name / "trades.parquet",
+    }.get(way, tmp_path / "link.parquet")
+    if way == "symlink":
+        out.symlink_to(files[0])
+    elif way == "hard link":
+        out.hardlink_to(files[0])
+    message = refused(run("join", *files, "--on", CONDITION, "--out", out))
+    assert "is the input" in message
+    assert "another file" in message
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_out_replaces_another_file(tmp_path, files):
+    out = tmp_path / "out.parquet"
+    out.write_text("what was there before")
+    assert run("join", *files, "--on", CONDITION, "--out", out).exit_code == 0
+    assert parquet.read_table(out).num_rows == 3
+
+
+def test_json_is_not_written(tmp_path, files):
+    message = refused(run("join", *files, "--on", CONDITION, "--out", tmp_path / "out.json"))
+    assert "Try .csv or .parquet" in message
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "csv.gz"])
+def test_a_place_where_nothing_can_be_written_is_named(files, ending):
+    """Once: There is no file None."""
+    out = f"/proc/x.{ending}"
+    message = refused(run("join", *files, "--on", CONDITION, "--out", out))
+    assert f"{out} cannot be written" in message
+    assert "None" not in message
+
+
+def test_messages_are_in_one_line_unless_for_a_terminal(files):
+    result = run("join", *files, "--on", CONDITION, "--algorithm", "magic")
+    assert len(result.stderr) > 120
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "texts"),
+    [
+        (("--window", "1 s"), ["--time left_column,right_column"]),
+        (("--window", "count 5", "--time", "ts"), ["--time ts,ts has no use"]),
+        (("--time", "ts"), ["without --window"]),
+        (("--algorithm", "shj_jm"), ["--algorithm shj_jm joins rows as they come"]),
+        (("--algorithm", "prj", "--tuning", "bats=3"), ["--tuning bats=3", "--algorithm prj has"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_messages_speak_of_options(files, arguments, texts):
+    message = refused(run("join", *files, "--on", CONDITION, *arguments))
+    for text in texts:
+        assert text in message
+    assert "='" not in message
+    assert "=(" not in message
+
+
+def test_a_condition_stays_as_it_is_written(files):
+    on = "l.time='x' or r.time='y'"
+    message = refused(run("join", *files, "--on", on))
+    assert "--time" not in message

@@ -5,7 +5,7 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 2; a traceback means a bug of ours. Progress goes to stderr, results to stdout.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +22,8 @@ from streamjoin.cli_options import (
     TuningOption,
     WindowOption,
     as_columns,
+    as_csv,
+    as_options,
     as_tuning,
     as_window,
 )
@@ -109,7 +111,7 @@ def explain(
 
     [green]streamjoin explain "l.id = r.id and l.a < r.b" --window "10 minutes" --time ts[/green]
     """
-    with _friendly_errors():
+    with _friendly_errors(as_options):
         import streamjoin as sj
 
         text = sj.explain(
@@ -138,11 +140,24 @@ def join(
     threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Where the matches go; without it, the first are shown."),
+        typer.Option(
+            "--out",
+            "-o",
+            help="Where the matches go, in place of a file of that name; without "
+            "it, the first are shown.",
+        ),
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Only count the matches.")] = False,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(help="Of CSV files that are read.", show_default="a comma, in .tsv a tab"),
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Of CSV files, e.g. [green]latin-1[/green].", show_default="utf-8"),
+    ] = None,
 ) -> None:
-    """Join two files: parquet, CSV or Arrow, by their endings.
+    """Join two files: parquet, CSV, Arrow or lines of JSON, by their endings.
 
     Matches are written as they are found: they may be more than fit into memory.
 
@@ -154,7 +169,7 @@ def join(
     [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"
     --count[/green]
     """
-    with _friendly_errors():
+    with _friendly_errors(as_options):
         from streamjoin.join_files import join_files
 
         told = join_files(
@@ -162,6 +177,7 @@ def join(
             out,
             progress=Console(stderr=True),
             counts=count,
+            csv=as_csv(delimiter, encoding),
             on=on,
             window=as_window(window),
             time=as_columns(time),
@@ -268,13 +284,16 @@ def bench(
 
 
 @contextmanager
-def _friendly_errors() -> Iterator[None]:
+def _friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
+    """Show errors that the user can mend, in the words of the command."""
     try:
         yield
     except StreamJoinError as error:
-        message = str(error)
+        message = word(str(error))
     except FileNotFoundError as error:
         message = f"There is no file {error.filename}. Check the name and the folder."
+        if error.filename is None:
+            message = str(error)
     except OSError as error:
         message = f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
     except ModuleNotFoundError as error:
@@ -285,5 +304,9 @@ def _friendly_errors() -> Iterator[None]:
         message = f"This command needs {package}. Install it: pip install 'streamjoin[{extra}]'."
     else:
         return
-    Console(stderr=True).print(f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False)
+    console = Console(stderr=True)
+    wraps = console.is_terminal  # elsewhere a message is one line, to be searched for
+    console.print(
+        f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False, soft_wrap=not wraps
+    )
     raise typer.Exit(2)

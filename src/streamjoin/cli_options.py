@@ -1,5 +1,10 @@
-"""Options that several commands have, and what becomes of them."""
+"""Options that several commands have, and what becomes of them.
 
+What checks them speaks of arguments, since that is what they are in Python; `as_options` says the
+same as it is written on the command line.
+"""
+
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,7 +12,13 @@ import typer
 from streamjoin.errors import StreamJoinError
 
 if TYPE_CHECKING:
+    from streamjoin.files import CsvOptions
     from streamjoin.windows import Window
+
+_ARGUMENT = re.compile(
+    r"(?<![\w.'\"-])(algorithm|emit|optimize|threads|time|tuning|window)="
+    r"(?:'([^']*)'|\(([^()]*)\)|\{([^{}]*)\}|(\w+(?:\([^()]*\))?))"
+)
 
 WindowOption = Annotated[
     str | None,
@@ -71,6 +82,37 @@ def as_tuning(texts: list[str] | None) -> dict[str, int]:
             )
         tuning[name] = int(value)
     return tuning
+
+
+def as_options(message: str) -> str:
+    """Return a message with arguments as they are written on the command line.
+
+    >>> as_options("it needs time=('a', 'b'), or ask for algorithm='scan'")
+    'it needs --time a,b, or ask for --algorithm scan'
+    >>> as_options("tuning={'bits': 3}: no knob of algorithm='npj' with window=None")
+    '--tuning bits=3: no knob of --algorithm npj without --window'
+    """
+    return _ARGUMENT.sub(_as_option, message).replace("with no --", "without --")
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    name, text, columns, knobs, value = argument.groups()
+    if value == "None":
+        return f"no --{name}"
+    if columns is not None:
+        value = columns.replace("'", "").replace(", ", ",")
+    elif knobs is not None:
+        value = knobs.replace("'", "").replace(": ", "=")
+    elif text is not None:
+        value = f'"{text}"' if " " in text else text
+    return f"--{name} {value}"
+
+
+def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":
+    """Return how CSV files are written."""
+    from streamjoin.files import CsvOptions
+
+    return CsvOptions("\t" if delimiter == "\\t" else delimiter, encoding)
 
 
 def as_window(text: str | None) -> "Window | None":

@@ -1,11 +1,21 @@
-"""Tables in files: parquet, CSV or Arrow, by their endings."""
+"""Tables in files: parquet, CSV, Arrow or lines of JSON, by their endings.
 
-from collections.abc import Iterable, Iterator
+::
+
+    .parquet .pq             .csv .tsv, with .gz too     .arrow .feather .ipc     read and written
+    .json .jsonl .ndjson, with .gz too                                            read
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from errno import ENOENT
+from os import strerror
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv, feather, parquet
+from pyarrow import csv, feather, json, parquet
 
 from streamjoin.errors import StreamJoinError
 
@@ -13,10 +23,41 @@ ENDINGS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".csv": "csv",
+    ".tsv": "csv",
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
 }
+ZIPPED = ("csv", "json")  # formats that may be compressed as a whole: .csv.gz
+HINTS = {
+    "csv": "Check the file, and --delimiter and --encoding.",
+    "json": 'A file has one object per line, such as {"id": 1}.',
+}
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """How CSV files are written that are to be read; None means by their ending, and UTF-8."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    def check(self) -> None:
+        """Refuse what separates nothing, and names of no encoding."""
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise StreamJoinError(
+                f"--delimiter {self.delimiter!r}: a delimiter is one character, such as ; or, "
+                "written '\\t', a tab"
+            )
+        try:
+            "".encode(self.encoding or "utf-8")
+        except LookupError:
+            raise StreamJoinError(
+                f"--encoding {self.encoding!r} is not known; try latin-1, cp1252 or utf-16"
+            ) from None
 
 
 def check_folder(path: Path) -> None:
@@ -27,28 +68,85 @@ def check_folder(path: Path) -> None:
         )
 
 
+def check_output(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse a file that cannot be written, or that is read as well, before hours of work."""
+    if format_of(path) == "json":
+        raise StreamJoinError(f"{path}: JSON is read here, and not written. Try .csv or .parquet.")
+    check_folder(path)
+    for each in inputs:
+        if path.exists() and each.exists() and path.samefile(each):
+            raise StreamJoinError(
+                f"{path} is the input {each}, which would be lost. Write to another file."
+            )
+
+
 def format_of(path: Path) -> str:
     """Return the format that a path's ending names."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
+    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    ending = name.suffix.lower()
+    if ending in ENDINGS and (name is path or ENDINGS[ending] in ZIPPED):
+        return ENDINGS[ending]
+    if str(path) in ("-", "/dev/stdin"):
         raise StreamJoinError(
-            f"{path} ends in {ending!r}, which names no format that is read or written here. "
-            f"Use one of {', '.join(ENDINGS)}."
+            f"{path} is standard input, whose format has no name. Save it to a file, such as "
+            "input.csv."
         )
-    return ENDINGS[ending]
+    raise StreamJoinError(
+        f"{path} ends in {path.suffix!r}, which names no format that is read or written here. "
+        f"Use one of {', '.join(ENDINGS)}, and for texts also .csv.gz and the like."
+    )
 
 
-def read_table(path: Path) -> pa.Table:
+def read_table(path: Path, options: CsvOptions | None = None) -> pa.Table:
     """Read a file in the format that its ending names."""
     if not path.exists():
         raise FileNotFoundError(ENOENT, "there is no such file", str(path))
-    readers = {"parquet": parquet.read_table, "csv": csv.read_csv, "arrow": feather.read_table}
+    kind = format_of(path)
+    readers: dict[str, Callable[[], pa.Table]] = {
+        "parquet": lambda: parquet.read_table(path),
+        "csv": lambda: _read_csv(path, options or CsvOptions()),
+        "arrow": lambda: feather.read_table(path),
+        "json": lambda: json.read_json(_open_text(path)),
+    }
     try:
-        return readers[format_of(path)](path)
-    except pa.ArrowInvalid as error:
-        raise StreamJoinError(
-            f"{path} cannot be read as {format_of(path)}: {error}. Check that the ending is right."
-        ) from error
+        return readers[kind]()
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        hint = HINTS.get(kind, "Check that the ending is right.")
+        raise StreamJoinError(f"{path} cannot be read as {kind}: {error}. {hint}") from error
+    except OSError as error:
+        raise StreamJoinError(f"{path} cannot be read: {_reason(error)}.") from error
+
+
+def _read_csv(path: Path, options: CsvOptions) -> pa.Table:
+    delimiter = options.delimiter or _delimiter_of(path)
+    table = csv.read_csv(
+        _open_text(path),
+        csv.ReadOptions(encoding=options.encoding or "utf8"),
+        csv.ParseOptions(delimiter=delimiter),
+    )
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+        if pa.types.is_binary(kind):  # bytes match no text
+            raise StreamJoinError(
+                f"{path}: column {name!r} has text that is not UTF-8. Say what it is, e.g. "
+                "--encoding latin-1."
+            )
+    return table
+
+
+def _open_text(path: Path) -> pa.NativeFile:
+    return pa.input_stream(str(path), compression=_compression_of(path))
+
+
+def _compression_of(path: Path) -> str | None:
+    return "gzip" if path.suffix.lower() == ".gz" else None
+
+
+def _delimiter_of(path: Path) -> str:
+    return "\t" if ".tsv" in (each.lower() for each in path.suffixes[-2:]) else ","
+
+
+def _reason(error: OSError) -> str:
+    return strerror(error.errno) if error.errno else str(error)
 
 
 def write_batches(
@@ -58,10 +156,9 @@ def write_batches(
 
     It has its name only when it is whole: if anything goes wrong, what was there before stays.
     """
-    writers = {"parquet": parquet.ParquetWriter, "csv": csv.CSVWriter, "arrow": pa.ipc.new_file}
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
-        with writers[format_of(path)](unfinished, schema) as writer:
+        with _open_writer(path, unfinished, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
                 yield batch.num_rows
@@ -70,5 +167,34 @@ def write_batches(
         raise StreamJoinError(
             f"{path} cannot be written as {format_of(path)}: {error}. Try .parquet instead."
         ) from error
+    except OSError as error:
+        raise StreamJoinError(
+            f"{path} cannot be written: {_reason(error)}. Choose another folder."
+        ) from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _open_writer(path: Path, unfinished: Path, schema: pa.Schema) -> AbstractContextManager[Any]:
+    kind = format_of(path)
+    if kind == "parquet":
+        return parquet.ParquetWriter(unfinished, schema)
+    if kind == "arrow":
+        return pa.ipc.new_file(unfinished, schema)
+    sink = pa.output_stream(str(unfinished), compression=_compression_of(path))
+    options = csv.WriteOptions(delimiter=_delimiter_of(path))
+    return _ClosingWriter(sink, csv.CSVWriter(sink, schema, write_options=options))
+
+
+class _ClosingWriter:
+    """A writer of CSV that closes its file too."""
+
+    def __init__(self, sink: pa.NativeFile, writer: csv.CSVWriter) -> None:
+        self.sink, self.writer = sink, writer
+
+    def __enter__(self) -> csv.CSVWriter:
+        return self.writer
+
+    def __exit__(self, *error: object) -> None:
+        self.writer.close()
+        self.sink.close()

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from streamjoin.batches import together
 from streamjoin.errors import StreamJoinError
-from streamjoin.files import check_folder, format_of, read_table, write_batches
+from streamjoin.files import CsvOptions, check_output, format_of, read_table, write_batches
 
 if TYPE_CHECKING:
     from streamjoin.results import Results
@@ -25,6 +25,7 @@ def join_files(
     out: Path | None,
     progress: Console,
     counts: bool = False,
+    csv: CsvOptions | None = None,
     **arguments: Any,
 ) -> str:
     """Join the files, with the arguments of `streamjoin.find_matches`; return what was done.
@@ -34,17 +35,18 @@ def join_files(
     """
     if counts and out is not None:
         raise StreamJoinError(
-            f"matches are either counted or written to {out}; leave --count or --out away"
+            f"matches are either counted or written to {out}; leave out --count or --out"
         )
-    if out is not None:  # before the work, not after it
-        format_of(out)
-        check_folder(out)
-    for path in inputs:
+    for path in inputs:  # before the work, not after it
         format_of(path)
+    if out is not None:
+        check_output(out, inputs)
+    if csv is not None:
+        csv.check()
     with progress.status("loading ..."):  # and compiling
         from streamjoin.tables import find_matches
     with progress.status(f"reading {' and '.join(escape(path.name) for path in inputs)} ..."):
-        left, right = map(read_table, inputs)
+        left, right = (read_table(path, csv) for path in inputs)
     start = time.perf_counter()
     with progress.status(f"joining {left.num_rows + right.num_rows:,} rows ..."):
         found = find_matches(left, right, **arguments)
