@@ -69,6 +69,11 @@ def says(error, *texts):
         ({"on": "l.k = "}, ["l.k ="]),
         ({"on": "l.k + r.k"}, ["l.k + r.k", "compare"]),
         ({"on": "l.k = q.k"}, ["'q'", "l for the left"]),
+        ({"on": "l.k = :key"}, ["a placeholder, ':key'", "write the value itself"]),
+        ({"on": "l.k = r.k and l.s = ?"}, ["a placeholder", "write the value itself"]),
+        ({"threads": 1025}, ["threads=1025", "from 1 to 1,024"]),
+        ({"cores": 10**6}, ["cores=1000000", "from 1 to 1,024"]),
+        ({"cores": 0}, ["cores=0", "from 1"]),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -103,6 +108,62 @@ def test_a_condition_without_a_usable_part(on):
     says(error, "equality", "band", "inequality", "algorithm='scan'")
     sj.StreamJoin(on, sj.CountWindow(5), algorithm="scan")
     sj.StreamJoin(on, TIMES, time="t")
+
+
+@pytest.mark.parametrize(
+    ("on", "texts"),
+    [
+        ("l.k = r.k or l.s = r.s", ["OR", "each side of the OR", "each pair once", "'scan'"]),
+        ("(l.k = r.k or l.s = r.s)", ["each side of the OR"]),
+        ("l.k + r.k > 2 and (l.k = r.k or l.s = r.s)", ["each side of the OR"]),
+        ("(l.k = r.k) & (l.s = r.s)", ["& combines the bits of numbers", "write and"]),
+        ("(l.k = r.k) | (l.s = r.s)", ["| combines the bits of numbers", "write or"]),
+    ],
+)
+def test_a_condition_combined_by_what_no_index_finds(on, texts):
+    """Once: told to add an equality, which was there."""
+    with pytest.raises(sj.ConditionError) as error:
+        sj.StreamJoin(on, sj.CountWindow(5))
+    says(error, *texts)
+    if "R" in texts[0]:
+        assert sj.join_tables(TABLE, TABLE, on=on, algorithm="scan").num_rows > 1
+        sj.StreamJoin(on, TIMES, time="t")
+        sj.StreamJoin(f"l.id = r.id and ({on})", sj.CountWindow(5))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"equalities": ("l.x = r.x",)}, {"bands": "abs(l.x - r.x) < 5"}, {"residuals": None},
+     {"inequalities": [sj.Inequality("l.x", "<", "r.x")]}],
+    ids=lambda parts: next(iter(parts)),
+)  # fmt: skip
+def test_a_condition_made_of_texts(parts):
+    # Once: a bare AttributeError, when the join was made.
+    with pytest.raises(sj.ConditionError) as error:
+        sj.Condition(**parts)
+    says(error, next(iter(parts)), "tuple", "parse_condition")
+
+
+def test_a_name_of_both_sides_alone():
+    with pytest.raises(sj.SchemaError) as error:
+        sj.join_tables(TABLE, TABLE, on="k")
+    says(error, "'k' is ambiguous", "l.k = r.k")
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (pa.nulls(2), ["null", "nothing but NULL", "cast one"]),
+        (pa.array([pa.MonthDayNano([1, 2, 3]), None]), ["month_day_nano", "no fixed length"]),
+        (pa.array([[1], [2]]), ["list", "compare their fields"]),
+    ],
+    ids=["null", "months", "lists"],
+)
+def test_values_that_are_no_keys(column, texts):
+    table = pa.table({"v": column})
+    with pytest.raises(sj.SchemaError) as error:
+        sj.join_tables(table, table, on="l.v = r.v")
+    says(error, "l.v = r.v", *texts)
 
 
 # What is refused when the schemas are known; at the push that makes them known.

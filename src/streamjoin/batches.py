@@ -73,11 +73,13 @@ def _as_table(data: Any) -> pa.Table:
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = ". ".join(str(each) for each in error.args)
         raise SchemaError(
-            f"a batch of type {type(data).__name__} is no table of columns: {reason}; pass named "
-            "columns of one type each, such as a pyarrow Table, a pandas frame or a dict of lists"
+            f"a batch of type {type(data).__name__} is not a table of columns: {reason}; pass "
+            "named columns of one type each: a pyarrow Table, a pandas frame, a dict of lists"
         ) from error
     ways = (way for name, way in _WAYS_OUT.items() if hasattr(data, name))
-    raise SchemaError(f"a batch of type {type(data).__name__} is no table; {next(ways, _TABLES)}")
+    raise SchemaError(
+        f"a batch of type {type(data).__name__} is not a table; {next(ways, _TABLES)}"
+    )
 
 
 def _with_plain_types(data: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:

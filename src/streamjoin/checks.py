@@ -1,6 +1,7 @@
 """Checks of what the user gives: each message has the value, the rule and the way out."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -10,6 +11,7 @@ from streamjoin.durations import Duration
 from streamjoin.errors import StreamJoinError, WindowError
 from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
 
+MOST_THREADS = 1024  # more than any machine of today has use for
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 
 
@@ -48,7 +50,9 @@ def check_window(
 
 def check_split(window: Window | None, cores: int | None, ordered: bool) -> None:
     """Refuse what is no number of join cores, and windows that cannot be spread over them."""
-    check_amount("cores", cores, "join cores, from 1, or None for one")
+    check_amount(
+        "cores", cores, f"join cores, from 1 to {MOST_THREADS:,}, or None for one", MOST_THREADS
+    )
     if isinstance(window, TumblingWindow | SessionWindow) and (cores or ordered):
         raise WindowError(
             f"cores and ordered are for sliding windows; {window} closes as a whole: leave "
@@ -56,9 +60,9 @@ def check_split(window: Window | None, cores: int | None, ordered: bool) -> None
         )
 
 
-def check_amount(name: str, value: int | None, what: str) -> None:
-    """Refuse what is no number of something."""
-    if value is not None and (type(value) is not int or value < 1):
+def check_amount(name: str, value: int | None, what: str, most: int = sys.maxsize) -> None:
+    """Refuse what is no number of something, or too many."""
+    if value is not None and (type(value) is not int or not 1 <= value <= most):
         raise StreamJoinError(f"{name}={value!r}: give the number of {what}")
 
 
@@ -156,7 +160,12 @@ def check_tuning(
 
 def check_threads(threads: int | None) -> int:
     """Return how many threads are meant; refuse what is no number of them."""
-    check_amount("threads", threads, "threads, from 1, or None for all cores")
+    check_amount(
+        "threads",
+        threads,
+        f"threads, from 1 to {MOST_THREADS:,}, or None for all cores",
+        MOST_THREADS,
+    )
     return threads or os.cpu_count() or 1
 
 

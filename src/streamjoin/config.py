@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from streamjoin.advisor import EAGER, LAZY, advise, check_equality
 from streamjoin.checks import (
@@ -17,6 +18,8 @@ from streamjoin.checks import (
     pair,
 )
 from streamjoin.durations import Duration, parse_duration
+from streamjoin.errors import ConditionError
+from streamjoin.expressions.parsing import parse_expression
 from streamjoin.joins.ordering import Ordered, Ordering
 from streamjoin.joins.plan import JoinPlan
 from streamjoin.predicates import (
@@ -79,6 +82,8 @@ class JoinConfig:
         unknown = any("" in aliases(part.expression) for part in condition.residuals)
         keyed = any(not isinstance(part, Residual) for part in condition)
         check_equality(algorithm, unknown or bool(condition.equalities), condition.sql())
+        if not (times or keyed or unknown) and algorithm != "scan":
+            check_connectives(condition)
         advise(algorithm, bool(times) or keyed or unknown, condition.sql())
         emit = check_emit(algorithm, window, emit, optimize)
         threads = check_threads(threads)
@@ -145,3 +150,22 @@ def read_condition(
     """Return the parts of a condition; sessions are cut by what is written as an equality."""
     condition = parse_condition(on, left, right)
     return condition if isinstance(window, SessionWindow) else equate_points(condition)
+
+
+def check_connectives(condition: Condition) -> None:
+    """Refuse a condition without a key because of what its parts are combined by."""
+    for part in condition.residuals:
+        tree = parse_expression(part.expression).unnest()
+        if isinstance(tree, exp.BitwiseAnd | exp.BitwiseOr):
+            sign, word = ("&", "and") if isinstance(tree, exp.BitwiseAnd) else ("|", "or")
+            raise ConditionError(
+                f"{part.expression!r}: {sign} combines the bits of numbers; to combine conditions, "
+                f"write {word}"
+            )
+        if isinstance(tree, exp.Or):
+            raise ConditionError(
+                f"the condition {condition.sql()!r} is an OR of things that no single index finds, "
+                "so every pair of rows would have to be compared; join by each side of the OR and "
+                "put the results together, each pair once, add what must hold in any case (and l.a "
+                "= r.a), or ask for algorithm='scan' to compare every pair"
+            )

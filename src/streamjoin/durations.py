@@ -11,6 +11,7 @@ Invariant: ``parse_duration(format_duration(us)) == us``.
 import re
 from datetime import timedelta
 from fractions import Fraction
+from math import isfinite
 from operator import index
 from typing import TypeAlias
 
@@ -59,8 +60,8 @@ def parse_duration(value: Duration, *, instead: str = "Write it without the sign
     >>> parse_duration("1 month")
     Traceback (most recent call last):
     ...
-    streamjoin.errors.WindowError: duration '1 month': a 'month' has no fixed length. Use days or \
-weeks, e.g. "30 days".
+    streamjoin.errors.WindowError: duration '1 month': the unit 'month' has no fixed length. Use \
+days or weeks, e.g. "30 days".
     """
     microseconds = _exact_microseconds(value)
     if microseconds.denominator != 1:
@@ -103,7 +104,8 @@ def _exact_microseconds(value: Duration) -> Fraction:
             return Fraction(index(value)) * 1_000
         except TypeError:
             pass
-    hint = f'; for milliseconds write "{value} ms"' if isinstance(value, float) else ""
+    is_number = isinstance(value, float) and isfinite(value)
+    hint = f'; for milliseconds write "{value} ms"' if is_number else ""
     raise WindowError(
         f"duration {value!r} is a {type(value).__name__}: a duration is {_EXAMPLES}{hint}."
     )
@@ -116,7 +118,7 @@ def _parse_text(text: str) -> Fraction:
         amount, unit = match.groups()
         if _NO_FIXED_LENGTH.fullmatch(unit) or unit == "M":
             raise WindowError(
-                f"duration {text!r}: a {unit!r} has no fixed length. "
+                f"duration {text!r}: the unit {unit!r} has no fixed length. "
                 'Use days or weeks, e.g. "30 days".'
             )
         if unit.lower() not in _MICROSECONDS:

@@ -146,7 +146,7 @@ def check_source(source: Any) -> None:
         )
     if not isinstance(source, Iterable):
         raise StreamJoinError(
-            f"source={source!r} is no source; pass something to iterate over that gives pairs "
+            f"source={source!r} is not a source; pass something to iterate over that gives pairs "
             "(left, right), such as a list or a generator"
         )
 

@@ -123,7 +123,7 @@ def test_a_session_that_is_not_configured_is_refused(fresh):
         ({"on": "l.id = "}, ConditionError, "cannot read 'l.id = '"),
         ({"on": "a.id = r.id"}, ConditionError, "use l for the left and r for the right input"),
         ({"order": "id"}, WindowError, "order='id' gives the arrival order of a CountWindow"),
-        ({"ordered": "sorted"}, StreamJoinError, "ordered='sorted' is no order of results; choose"),
+        ({"ordered": "sorted"}, StreamJoinError, "ordered='sorted' is not an order of results"),
         ({"ordered": "inner", "routing": "hash"}, StreamJoinError,
          "routing='hash' does not fit ordered='inner': every core has to see all rows to number "
          "them; use 'split' or 'auto', or ordered='none'"),

@@ -85,8 +85,18 @@ def _unreadable(sql: str, error: SqlglotError) -> str:
         return f"cannot read {sql!r}: {reason}"
     first = details[0]
     place = f"at line {first['line']}, column {first['col']}, near {first['highlight']!r}"
-    reason = re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", first["description"])
-    return f"cannot read {sql!r} {place}: {reason}"
+    return f"cannot read {sql!r} {place}: {_in_plain_words(first['description'])}"
+
+
+def _in_plain_words(description: str) -> str:
+    """Say what is wrong without the parser's names for it."""
+    if description.startswith("Required keyword"):  # an operator lacks an operand
+        return "a value is missing beside it"
+    if "Unexpected token" in description:
+        return "this cannot stand here; conditions are combined by and, or, not"
+    if missing := re.fullmatch(r"Expecting (\S+)", description):
+        return f"a {missing[1]} is missing"
+    return re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", description)
 
 
 def qualify(
@@ -153,7 +163,8 @@ def _side_of(parts: list[str], schemas: dict[str, pa.Schema | None]) -> str:
     unknown = [side for side in SIDES if side not in known]
     if len(holders) == 2 or (holders and unknown) or len(unknown) == 2:
         raise SchemaError(
-            f"column {name!r} is ambiguous: it may be of either side; write l.{name} or r.{name}"
+            f"column {name!r} is ambiguous: it may be of either side; write l.{name} or r.{name}, "
+            f"or l.{name} = r.{name} to compare the two"
         )
     if holders:
         return holders[0]

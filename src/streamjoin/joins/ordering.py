@@ -48,8 +48,8 @@ class Ordering:
         is_number = isinstance(ordered, int) and not isinstance(ordered, bool) and ordered > 0
         if ordered not in KINDS and not is_number:
             raise StreamJoinError(
-                f"ordered={ordered!r} is no order of results; choose 'none', 'outer' (matches of "
-                "an earlier row come first), 'inner' (and those of one row oldest first), or a "
+                f"ordered={ordered!r} is not an order of results; choose 'none', 'outer' (matches "
+                "of an earlier row come first), 'inner' (and those of one row oldest first), or a "
                 "number from 1: how many rows of the other stream may be out of order"
             )
         if ordered == "none":

@@ -34,7 +34,7 @@ def check_watermark(watermark: Any) -> date | int:
     if isinstance(watermark, date) and watermark == watermark:  # pandas' NaT is not itself
         return watermark
     raise WindowError(
-        f"the watermark {watermark!r} is no time; give a datetime, a date or an integer "
+        f"the watermark {watermark!r} is not a time; give a datetime, a date or an integer "
         "(milliseconds), as the time columns are"
     )
 

@@ -22,7 +22,7 @@ one thing that the checks below let pass.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Literal, Self, TypeVar
 
@@ -216,6 +216,16 @@ class Condition:
     inequalities: tuple[Inequality, ...] = ()
     not_equals: tuple[NotEqual, ...] = ()
     residuals: tuple[Residual, ...] = ()
+
+    def __post_init__(self) -> None:
+        kinds = (Equality, Band, Inequality, NotEqual, Residual)
+        for field, kind in zip(fields(self), kinds, strict=True):
+            parts = getattr(self, field.name)
+            if not isinstance(parts, tuple) or not all(isinstance(each, kind) for each in parts):
+                raise ConditionError(
+                    f"Condition({field.name}={parts!r}): give a tuple of {kind.__name__} objects; "
+                    'to read SQL, write parse_condition("l.x = r.x")'
+                )
 
     def __iter__(self) -> Iterator[Part]:
         yield from self.equalities

@@ -125,6 +125,7 @@ def _refuse_queries(on: str, expression: "Node") -> None:
         (exp.Query, "a query", "join with the query's result instead"),
         (exp.Window, "a window function", "compute it before the join"),
         (exp.AggFunc, "an aggregate", "aggregate before or after the join"),
+        (exp.Placeholder, "a placeholder", "write the value itself"),
     )
     for kind, what, way_out in rules:
         found = expression.find(kind)
