@@ -55,8 +55,8 @@ class StreamJoin:
         How many threads probe; all cores if None. May be set while the join runs.
     batch_rows, batch_time:
         Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
-        ``batch_time``, whichever comes first; then they are joined together, which costs less a
-        row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
+        ``batch_time``, whichever comes first; then they are joined together, which costs less
+        per row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
     cores:
         Spread the windows over so many join cores, each a thread with a part of the rows
         (SplitJoin); one if None.
@@ -174,10 +174,10 @@ class StreamJoin:
 
         ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
         None where there is nothing. With ``cores``, or if the windows are kept in PIM-Trees or
-        IM-Trees, a thread of its own reads it ahead, as far as channels of bounded depth allow: who
-        reads the results slowly slows the source down. Who stops reading loses the matches that
-        are on their way, but no rows, except for the one item of the source that may have been
-        read and not yet pushed.
+        IM-Trees, a thread of its own reads it ahead, as far as channels of bounded depth allow: a
+        slow reader of the results slows the source down. If you stop reading early, the matches
+        that are on their way are lost, but no rows, except for the one item of the source that
+        may have been read and not yet pushed.
 
         When the source is exhausted, rows that wait in batch mode are joined, and tumbling and
         session windows are closed as by `finish`: their last matches come, and all rows after that

@@ -47,10 +47,14 @@ def join_tables(
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     engine, batches = _open(config, left, right)
-    if isinstance(config.window, CountWindow):
-        joined = engine.push(batches)
-    else:
-        joined = [rows for part in _join(config, engine, batches) for rows in part.rows]
+    try:
+        if isinstance(config.window, CountWindow):
+            joined = engine.push(batches)
+        else:
+            joined = [rows for part in _join(config, engine, batches) for rows in part.rows]
+    except MemoryError as error:
+        error.add_note("the joined rows do not fit into memory; find_matches makes some at a time")
+        raise
     return pa.Table.from_batches(joined, schema=engine.schema)
 
 
