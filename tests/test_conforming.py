@@ -83,6 +83,10 @@ def test_a_frame_may_be_the_odd_one_at_first():
     assert join_of(frame[:1], frame[1:]) == rows
     assert join_of(frame[:0], frame[1:]) == rows[1:]
     assert join_of(frame.assign(k=None)[:0], frame[:0], frame) == rows
+    lists = [{"k": 1, "s": []}, {"k": 2, "s": [1.5]}]
+    assert join_of(lists[:1], lists[1:]) == lists
+    categories = {"k": [1], "s": pa.nulls(1).dictionary_encode()}
+    assert join_of(categories, frame[1:].astype({"s": "category"})) == rows
     again = join_of(pd.DataFrame({"s": [], "k": []}, dtype=object), frame, right={"k": [2]})
     assert again == rows[1:]
 
@@ -156,6 +160,13 @@ def test_an_index_without_a_name_is_nowhere():
 
 EXACT = {
     "null": (pa.array([None, None]), pa.array([1, 2]), [None, None]),
+    "null doubles": (pa.array([None, None], pa.float64()), pa.array(["a"]), [None, None]),
+    "empty text": (pa.array([], pa.string()), pa.array([1]), []),
+    "no lists": (pa.array([], pa.list_(pa.int8())), pa.array([], pa.list_(pa.int8(), 2)), []),
+    "no categories": (pa.nulls(2).dictionary_encode(), pa.array(["a"]), [None, None]),
+    "null uuid": (pa.nulls(1), pa.nulls(1, pa.uuid()), [None]),
+    "null map": (pa.nulls(1), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())), [None]),
+    "null struct": (pa.nulls(1), pa.array([{"a": "x"}]), [None]),
     "int to double": (pa.array([1, None]), pa.array([0.5]), [1.0, None]),
     "double to int": (pa.array([1.0, None]), pa.array([5]), [1, None]),
     "wider": (pa.array([1, 2**31], pa.int64()), pa.array([1], pa.uint32()), [1, 2**31]),
@@ -192,7 +203,7 @@ EXACT = {
 @pytest.mark.parametrize(("later", "first", "values"), EXACT.values(), ids=EXACT.keys())
 def test_what_can_be_cast_is_cast(later, first, values):
     def table(array):
-        return pa.table({"k": pa.array([1] * len(array)), "v": array})
+        return pa.table({"k": pa.array([1] * len(array), pa.int64()), "v": array})
 
     join = bound_join(table(first))
     kind = join.schema.field("v").type
@@ -223,7 +234,6 @@ REFUSED = {
     "fields": (pa.array([{"b": 1}]), pa.array([{"a": 1}]), "{'b': 1} in row 0"),
     "in lists": (pa.array([[1], [1.5]]), pa.array([[1]]), "[1.5] in row 1"),
     "long": (pa.array(["x" * 500]), pa.array([1]), "xxx... in row 0"),
-    "typed, but empty": (pa.array([], pa.string()), pa.array([1]), "string"),
 }
 
 

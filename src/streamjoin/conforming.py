@@ -10,6 +10,8 @@ order, with values that the first one's types hold as they are::
               ... 000           1.0, NULL       NULL               cast: nothing is lost
     refused   ... 001           1.5             1                  named with the value and its row
 
+A column without a value fits any type.
+
 Invariant: a value that is cast and cast back is what it was. What no value can tell (text for a
 number, a local time for an instant) is not cast at all.
 
@@ -84,29 +86,38 @@ def adopt_types(schema: pa.Schema, later: pa.Schema) -> pa.Schema:
     s: string
     """
     known = {field.name: field.type for field in later}
-    fields = [
-        field.with_type(known.get(field.name, field.type)) if types.is_null(field.type) else field
-        for field in schema
-    ]
+    fields = []
+    for field in schema:
+        kind = known.get(field.name, field.type)
+        adopts = _is_unknown(field.type) and _may_cast(field.type, kind)
+        fields.append(field.with_type(kind) if adopts else field)
     return pa.schema(fields)
 
 
 def has_unknown_types(schema: pa.Schema) -> bool:
     """Whether a column has had nothing but NULL, if anything."""
-    return any(types.is_null(field.type) for field in schema)
+    return any(_is_unknown(field.type) for field in schema)
+
+
+def _is_unknown(kind: pa.DataType) -> bool:
+    """Whether there has been no value to tell the type by, or no value inside: empty lists."""
+    if types.is_dictionary(kind):
+        return _is_unknown(kind.value_type)
+    parts = range(kind.num_fields) if types.is_nested(kind) else ()
+    return types.is_null(kind) or any(_is_unknown(kind.field(part).type) for part in parts)
 
 
 def _conform_column(array: pa.Array, field: pa.Field, side: str) -> pa.Array:
+    if array.null_count == len(array):  # pandas has such columns as doubles
+        array = pa.nulls(len(array), field.type)
     change = f"{field.name!r} was {field.type} and is {array.type}"
     if not _may_cast(array.type, field.type):
-        if types.is_null(field.type):
+        if _is_unknown(field.type):
             change += (
                 " (in the first batches it had nothing but NULL, so its type was not known: give "
                 "it one there, such as frame.astype({...}) in pandas or cast in Arrow)"
             )
-        row = next((row for row, value in enumerate(array) if value.is_valid), None)
-        if row is None:
-            raise _refusal(side, change)
+        row = next(row for row, value in enumerate(array) if value.is_valid)
         raise _refusal(side, f"{change}, such as {_show(array[row])} in row {row}")
     cast = _try_cast(array, field.type)
     if cast is None:

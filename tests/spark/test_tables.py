@@ -245,7 +245,8 @@ def test_count_windows_go_by_order(session: Any) -> None:
 
     def run(case: Any) -> Counter[tuple[int, int]]:
         window, on, _ = case
-        return pairs(sjs.join(*frames, on=on, window=window, order="o", cores=3))
+        text = f"count {window.left}, {window.right}"
+        return pairs(sjs.join(*frames, on=on, window=text, order="o", cores=3))
 
     for (window, _, predicate), found in side_by_side(run, cases):
         step = (left.to_pylist(), right.to_pylist())
