@@ -8,13 +8,17 @@ STAMP  := $(VENV)/.installed
 PIP    := pip==26.3
 SUITE  ?= engine
 ARGS   ?=
+SECONDS ?= 600
+SEED   ?= 0
+CASES  ?= 0
+ORACLE ?= duckdb
 WORKERS ?= 2
 # By file, and all that need Spark in one worker (conftest.py), so that its session starts once;
 # in the order of files, so that it starts early and the others go on beside it.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-fast lint bench clean java
+.PHONY: help demo test test-long test-fast fuzz lint bench clean java
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -32,6 +36,10 @@ test-long: $(STAMP) java ## Kill a streaming join ten times over, and what else 
 
 test-fast: $(STAMP) ## Run the tests without the slow ones, last failures first, and stop at a failure
 	@$(PYTEST) --exitfirst --failed-first -m "not slow and not spark" $(ARGS)
+
+fuzz: $(STAMP) ## Draw random joins, judged by others: make fuzz SECONDS=600 SEED=1 CASES=0 ORACLE=duckdb|spark
+	@JAVA_HOME="$$(scripts/find_java.sh 2> /dev/null)" $(BIN)/python -m tests.fuzz \
+	    --seconds $(SECONDS) --seed $(SEED) --cases $(CASES) --oracle $(ORACLE) $(ARGS)
 
 lint: $(STAMP) ## Run ruff, mypy and the import layers
 	@echo "==> ruff check" && $(BIN)/ruff check .

@@ -1,0 +1,127 @@
+"""Writes a case as a program that needs nothing but streamjoin and pyarrow."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from .cases import Case
+from .running import SMALL, Outcome, arguments, watermark_of
+
+
+def write_program(case: Case, outcome: Outcome) -> str:
+    """A program that shows what the case found."""
+    lines = [
+        f"# case {case.number}: {outcome.kind} {outcome.note}".rstrip(),
+        f"# judged by {', '.join(sorted({part.by for part in case.parts}))}",
+        "import datetime", "from datetime import timedelta", "from decimal import Decimal", "",
+        "import pyarrow as pa", "", "import streamjoin as sj", "from streamjoin import *", "",
+        'nan, inf = float("nan"), float("inf")', "", "",
+        "def take(table, places):",
+        "    pieces = [table.slice(place, 1) for place in places] or [table.slice(0, 0)]",
+        "    return pa.concat_tables(pieces)", "", "",
+    ]  # fmt: skip
+    if case.small:
+        lines += ["import importlib"]
+        lines += [
+            f'importlib.import_module("{module.__name__}").{name} = {value}'
+            for module, name, value in SMALL
+        ]
+    for side, name in (("l", "left"), ("r", "right")):
+        if side == "r" and case.is_self:
+            lines.append("right = left")
+        else:
+            lines += write_table(case, side, name)
+    given = ", ".join(
+        f"{name}={value!r}" for name, value in arguments(case).items() if name != "on"
+    )
+    lines += [f"on = {case.on!r}"]
+    if case.how in ("tables", "matches"):
+        one, other = (f"take({name}, {list(places or ())})" for name, places in
+                      (("left", case.steps[0].left), ("right", case.steps[0].right)))  # fmt: skip
+        if case.is_self:
+            lines.append(f"rows = {one}")
+            one = other = "rows"
+        function = "join_tables" if case.how == "tables" else "find_matches"
+        ending = "" if case.how == "tables" else ".to_table()"
+        lines.append(f"found = [sj.{function}({one}, {other}, on=on, {given}){ending}]")
+    else:
+        lines += [f"join = sj.StreamJoin(on=on, {given})", *write_steps(case)]
+    lines += [
+        "pairs = [pair for table in found if 'id_right' in table.column_names",
+        "         for pair in zip(table['id'].to_pylist(), table['id_right'].to_pylist())]",
+        "print('found   ', sorted(pairs))",
+    ]
+    if outcome.expected is not None:
+        lines.append(f"print('expected', {sorted(outcome.expected.elements())})")
+    return "\n".join(lines) + "\n"
+
+
+def write_steps(case: Case) -> list[str]:
+    lines = ["found = []"]
+    if case.how == "stream":
+        lines.append("source = []")
+    for place, step in enumerate(case.steps):
+        if place in case.saves:
+            lines.append("join = sj.StreamJoin.restore(join.snapshot())")
+        sides = [
+            "None" if places is None else f"take({name}, {list(places)})"
+            for name, places in (("left", step.left), ("right", step.right))
+        ]
+        if case.is_self:
+            lines.append(f"rows = {sides[0]}")
+            sides = ["rows", "rows"]
+        pushed = ", ".join(sides)
+        if case.how == "stream":
+            lines.append(f"source.append(({pushed}))")
+        elif place in case.finds:
+            lines.append(f"found.append(join.find({pushed}).to_table())")
+        else:
+            lines.append(f"found.append(join.push({pushed}))")
+        if step.watermark is not None:
+            lines.append(f"found.append(join.advance({watermark_of(case, step.watermark)!r}))")
+    if case.how == "stream":
+        lines.append("found += [part.rows for part in join.stream(source)]")
+    return [*lines, "found.append(join.finish())"]
+
+
+def write_table(case: Case, side: str, name: str) -> list[str]:
+    """The table of a side, with the rows that the case has only: others are NULL."""
+    table = case.block.tables.tables[side]
+    steps = [step.left if side == "l" else step.right for step in case.steps]
+    used = {row for rows in steps for row in rows or ()}
+    names = case.needed[side] if case.is_lean else table.column_names
+    types = {each.name: each.type for each in case.block.tables.columns[side]}
+    rows = max(used, default=-1) + 1
+    lines = [f"{name} = pa.table({{"]
+    for column in names:
+        type = types.get(column, pa.int64())
+        array = table[column].combine_chunks()
+        if pa.types.is_temporal(type):
+            array = array.cast(pa.int32() if type.bit_width == 32 else pa.int64())
+        values = [
+            value if row in used else None for row, value in enumerate(array.to_pylist()[:rows])
+        ]
+        text = f"pa.array({values!r}, {type_code(array.type)})"
+        if array.type != type:
+            text += f".cast({type_code(type)})"
+        lines.append(f"    {column!r}: {text},")
+    return [*lines, "})"]
+
+
+def type_code(type: pa.DataType) -> str:
+    """The type as Python code."""
+    plain: dict[Any, str] = {pa.float64(): "pa.float64()", pa.float32(): "pa.float32()",
+                             pa.bool_(): "pa.bool_()"}  # fmt: skip
+    if type in plain:
+        return plain[type]
+    if pa.types.is_decimal(type):
+        return f"pa.decimal128({type.precision}, {type.scale})"
+    if pa.types.is_dictionary(type):
+        return "pa.dictionary(pa.int32(), pa.string())"
+    if pa.types.is_date(type):
+        return "pa.date32()"
+    if pa.types.is_timestamp(type):
+        return f"pa.timestamp({type.unit!r}, {type.tz!r})"
+    if pa.types.is_temporal(type):
+        return f"pa.{str(type).split('[')[0]}({type.unit!r})"
+    return f"pa.{type}()"

@@ -1,0 +1,213 @@
+"""Runs streamjoin on a case, and says what came of it."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+import streamjoin as sj
+from streamjoin.errors import EvaluationError, StreamJoinError
+from streamjoin.indexes import b_tree, chained_index, pim_tree, spo_join
+from streamjoin.joins import columns, manager, sizes, whole_window
+
+from .cases import Case
+from .nested_loop import Pairs, is_in_order
+
+EPOCH = datetime(1970, 1, 1)
+SMALL = [  # where a few rows fill a subwindow
+    (sizes, "FEW_ROWS", 4), (sizes, "LEAST_ROWS", 4), (sizes, "LARGE_BATCH", 8),
+    (manager, "SLICE", 2), (columns, "FEW_ROWS", 4), (whole_window, "FEW_ROWS", 8),
+    (b_tree, "LEAST", 8), (chained_index, "LEAST", 8), (pim_tree, "LEAST", 8),
+    (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "LARGE", 6),
+]  # fmt: skip
+BUGS = ("different", "foreign", "raised", "disordered", "payload")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """equal, refused, raised, different, disordered, payload, foreign; and what there is to say."""
+
+    kind: str
+    note: str = ""
+    found: Pairs | None = None
+    expected: Pairs | None = None
+
+    @property
+    def is_bug(self) -> bool:
+        return self.kind in BUGS
+
+
+@contextmanager
+def small_parts(case: Case) -> Iterator[None]:
+    """Let subwindows be full with a few rows, if the case says so."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in SMALL]
+    try:
+        for module, name, value in SMALL if case.small else ():
+            setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
+def run_case(case: Case) -> Outcome:
+    """Compare what streamjoin finds with what is expected."""
+    expected = case.expect()
+    try:
+        with small_parts(case):
+            tables = join(case)
+    except EvaluationError as error:
+        # DuckDB's texts compute without bounds; Spark would raise too, so nothing can be said.
+        spark = all(part.by == "spark" for part in case.parts)
+        return Outcome("raised" if spark else "refused", message_kind(error))
+    except StreamJoinError as error:
+        return Outcome("refused", message_kind(error))
+    except Exception as error:
+        return Outcome("foreign", f"{type(error).__name__}: {error}"[:300], expected=expected)
+    sequence = [pair for table in tables for pair in pairs_in(table)]
+    found = Counter(sequence)
+    if found != expected:
+        return Outcome("different", "", found, expected)
+    order = case.block.order if case.ordered_by_column else None
+    if not is_in_order(sequence, case.steps, order, case.options.get("ordered", "none")):
+        return Outcome("disordered", "", found, expected)
+    if case.number % 8 == 0 and not case.is_lean and not has_payload(case, tables):
+        return Outcome("payload", "columns of other rows", found, expected)
+    return Outcome("equal", f"{found.total()}", found, expected)
+
+
+def pairs_in(table: pa.Table) -> list[tuple[int, int]]:
+    if "id_right" not in table.schema.names:
+        return []
+    return list(zip(table["id"].to_pylist(), table["id_right"].to_pylist(), strict=True))
+
+
+def window_of(case: Case) -> sj.TimeWindow | Any:
+    kind, *sizes = case.window
+    lengths = [timedelta(microseconds=int(each) // 1000) for each in sizes]
+    if kind == "time":
+        return sj.TimeWindow(before=lengths[0], after=lengths[1])
+    if kind == "count":
+        return sj.CountWindow(left=int(sizes[0]), right=int(sizes[1]))
+    if kind == "tumbling":
+        return sj.TumblingWindow(lengths[0], offset=lengths[1])
+    return sj.SessionWindow(lengths[0]) if kind == "session" else None
+
+
+def arguments(case: Case) -> dict[str, Any]:
+    """The arguments of `StreamJoin` or `join_tables`."""
+    given: dict[str, Any] = {"on": case.on, "window": window_of(case), **case.options}
+    times = case.block.tables.times
+    if case.window[0] not in ("none", "count"):
+        given["time"] = (times["l"].name, times["r"].name)
+    if case.ordered_by_column:
+        given["order"] = "o"
+    if case.delay is not None:
+        given["delay"] = timedelta(microseconds=case.delay // 1000)
+    return given
+
+
+def rows_of(case: Case, side: str, places: tuple[int, ...] | None) -> pa.Table | None:
+    if places is None:
+        return None
+    rows = case.block.tables.tables[side].take(pa.array(places, pa.int64()))
+    for column in case.block.tables.columns[side]:
+        if column.type == pa.string_view():
+            place = rows.schema.get_field_index(column.name)
+            array = pa.array(rows.column(place).to_pylist(), column.type)
+            rows = rows.set_column(place, column.name, array)
+    return rows.select(case.needed[side]) if case.is_lean else rows
+
+
+def sides_of(case: Case, place: int) -> tuple[pa.Table | None, pa.Table | None]:
+    step = case.steps[place]
+    left = rows_of(case, "l", step.left)
+    if case.is_self:
+        return left, left
+    return left, rows_of(case, "r", step.right)
+
+
+def watermark_of(case: Case, nanoseconds: int) -> Any:
+    """A watermark as a user would give it."""
+    clock = case.block.tables.clock
+    if clock.kind == "integer":
+        return nanoseconds // 10**6
+    moment = EPOCH + timedelta(microseconds=nanoseconds // 1000)
+    if clock.kind == "date":
+        return moment.date()
+    if nanoseconds % 10**6 == 0 and case.number % 2:
+        return nanoseconds // 10**6
+    return moment.replace(tzinfo=UTC) if clock.types[0].tz else moment
+
+
+def join(case: Case) -> list[pa.Table]:
+    """Run the case and return all matches, in pieces."""
+    given = arguments(case)
+    if case.how in ("tables", "matches"):
+        left, right = sides_of(case, 0)
+        if case.how == "tables":
+            return [sj.join_tables(left, right, **given)]
+        found = sj.find_matches(left, right, **given)
+        return [counted(found)]
+    run = sj.StreamJoin(**given)
+    if case.how == "stream":
+        source = [sides_of(case, place) for place in range(len(case.steps))]
+        return [*(part.rows for part in run.stream(source)), run.finish()]
+    tables = []
+    for place, step in enumerate(case.steps):
+        if place in case.saves:
+            run = sj.StreamJoin.restore(run.snapshot())
+        left, right = sides_of(case, place)
+        if place in case.finds:
+            tables.append(counted(run.find(left, right)))
+        else:
+            tables.append(run.push(left, right))
+        if step.watermark is not None:
+            tables.append(run.advance(watermark_of(case, step.watermark)))
+    return [*tables, run.finish()]
+
+
+def counted(found: Any) -> pa.Table:
+    """All matches of a result that is left where it is; it must count what it gives."""
+    count, table = found.count(), found.to_table()
+    if count != table.num_rows:
+        raise AssertionError(f"count() is {count}, and there are {table.num_rows} rows")
+    return table
+
+
+def has_payload(case: Case, tables: list[pa.Table]) -> bool:
+    """Whether all columns of the matches are those of the rows that matched."""
+    for table in tables:
+        if "id_right" not in table.schema.names:
+            continue
+        ids = {"l": table["id"], "r": table["id_right"]}
+        width = case.block.tables.tables["l"].num_columns
+        for side, shift in (("l", 0), ("r", width)):
+            source = case.block.tables.tables[side].take(ids[side].combine_chunks())
+            for place in range(source.num_columns):
+                one, other = source.column(place), table.column(shift + place)
+                if repr(one.to_pylist()) != repr(other.to_pylist()):
+                    return False
+    return True
+
+
+RULES = [  # what a message says, whatever the condition in it
+    "has no part that a join can use", "sorts rows by two inequalities", "these types do not compare",
+    "overflows its type", "is too far from", "joins by equality", "is not evaluated", "do not compare",
+    "has no part", "cannot be", "out of range",
+]  # fmt: skip
+
+
+def message_kind(error: Exception) -> str:
+    """An error without what differs from case to case."""
+    text = str(error).split("\n")[0]
+    for rule in RULES:
+        if rule in text:
+            return f"{type(error).__name__}: {rule}"
+    text = re.sub(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|\b[lrLR]\.\S+|[-+]?\d[\w.]*", "…", text)
+    return f"{type(error).__name__}: {text[:110]}"

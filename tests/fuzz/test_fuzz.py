@@ -1,0 +1,204 @@
+"""The fuzzer finds nothing in a short run, and finds what is planted."""
+
+import contextlib
+import io
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from streamjoin.joins import binding
+from streamjoin.predicates import atoms, recognition
+
+from . import running
+from .cases import BLOCK, draw_block, draw_case
+from .nested_loop import Step, find_pairs, is_in_order
+from .programs import write_program
+from .running import Outcome, run_case
+from .shrinking import shrink
+from .supervising import Supervisor
+from .truths import DuckDB, RaisesError
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    return DuckDB()
+
+
+def cases_of(oracle, numbers):
+    block = None
+    for number in numbers:
+        if block is None or block.number != number // BLOCK:
+            block = draw_block(number // BLOCK, [oracle])
+        case = draw_case(number, block)
+        if case is not None:
+            yield case
+
+
+def test_a_short_run_finds_nothing(oracle):
+    kinds, matches = Counter(), 0
+    for case in cases_of(oracle, range(0, 4 * BLOCK)):
+        outcome = run_case(case)
+        assert not outcome.is_bug, f"{outcome}\n{write_program(*shrink(case, outcome))}"
+        kinds[outcome.kind] += 1
+        matches += outcome.found.total() if outcome.found else 0
+    assert kinds["equal"] > 300
+    assert matches > 2000
+
+
+def test_a_number_means_the_same_case_always(oracle):
+    number = 2 * BLOCK + 7
+    [alone] = cases_of(oracle, [number])
+    *_, after_others = cases_of(DuckDB(), range(2 * BLOCK, number + 1))
+    for each in (alone, after_others):
+        assert each.number == number
+    assert alone.on == after_others.on
+    assert alone.steps == after_others.steps
+    assert alone.options == after_others.options
+    assert alone.expect() == after_others.expect()
+    assert alone.block.tables.tables["l"].equals(after_others.block.tables.tables["l"])
+
+
+def open_ends(operator, value, form="difference", nan_passes=False, real=atoms._intervals):
+    """Intervals whose ends are never closed."""
+    return real(operator.rstrip("=") or "=", value, form, nan_passes)
+
+
+def shorter(microseconds, time, real=binding.in_ticks):
+    return real(microseconds, time) - 1
+
+
+def without_last(self, node, real=recognition._Collector.add):
+    """Forget a conjunct over a pair that has one already."""
+    atom = atoms.region(node)
+    if atom is None or atom.pair.key not in self.groups:
+        real(self, node)
+
+
+PLANTED = {
+    "a band's ends": (atoms, "_intervals", open_ends),
+    "a session's gap, a tumbling window's length": (binding, "in_ticks", shorter),
+    "a conjunct": (recognition._Collector, "add", without_last),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_planted_is_found_made_small_and_written_down(what, oracle, monkeypatch):
+    monkeypatch.setattr(*PLANTED[what])
+    for case in cases_of(oracle, range(5 * BLOCK)):
+        outcome = run_case(case)
+        if outcome.is_bug:
+            break
+    assert outcome.kind == "different"
+    small, still = shrink(case, outcome)
+    assert still.kind == "different"
+    rows = sum(len(step.left or ()) + len(step.right or ()) for step in small.steps)
+    assert rows <= 4
+    assert len(small.parts) <= 2
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(write_program(small, still), {})
+    found, expected = (line.split(maxsplit=1)[1] for line in printed.getvalue().splitlines())
+    assert found == str(sorted(still.found.elements()))
+    assert expected == str(sorted(still.expected.elements()))
+    assert found != expected
+    monkeypatch.undo()
+    assert run_case(small).kind == "equal"
+
+
+def test_other_exceptions_are_findings_and_refusals_are_not(oracle, monkeypatch):
+    [case] = cases_of(oracle, [3])
+
+    def fail(error):
+        def join(case):
+            raise error
+
+        monkeypatch.setattr(running, "join", join)
+        return run_case(case)
+
+    assert fail(KeyError("x")) == Outcome("foreign", "KeyError: 'x'", expected=case.expect())
+    refused = fail(running.StreamJoinError("no"))
+    assert (refused.kind, refused.is_bug) == ("refused", False)
+
+
+CHILDREN = {
+    "crash": "import os; print('{\"begins\": 107}', flush=True); os.abort()",
+    "hang": "import time; print('{\"begins\": 107}', flush=True); time.sleep(600)",
+}
+
+
+@pytest.mark.parametrize("what", CHILDREN)
+def test_a_worker_that_dies_or_hangs_is_replaced_behind_its_case(what, tmp_path):
+    started, shown = [], []
+
+    def command(first, workers, oracle):
+        started.append(first)
+        equal = '{"number": 1, "kind": "equal", "note": "5"}'
+        following = f"import time; print('{equal}', flush=True); time.sleep(600)"
+        return [sys.executable, "-c", CHILDREN[what] if len(started) == 1 else following]
+
+    supervisor = Supervisor(
+        100, 1, "duckdb", tmp_path, lambda finding, _: shown.append(finding), 2.0, command
+    )
+    begun = time.monotonic()
+    tally = supervisor.run(60, 2, lambda _: None)
+    assert time.monotonic() - begun < 60
+    assert started == [100, 108]
+    assert [(each["number"], each["kind"]) for each in shown] == [(107, what)]
+    assert tally.kinds == {what: 1, "equal": 1}
+    assert tally.matches == 5
+
+
+def test_an_oracle_says_when_it_cannot_say(oracle):
+    block = draw_block(1, [oracle])
+    oracle.open(block.tables, 3)
+    with pytest.raises(RaisesError):
+        oracle.ask(["(9223372036854775807::BIGINT + id) % 2 = 0"])
+
+
+# The nested loop, over three rows at the times 0, 10 and 20 on each side.
+
+TIMES = ([0, 10, 20], [0, 10, 20])
+ALL = [[True] * 3] * 3
+DIAGONAL = [[left == right for right in range(3)] for left in range(3)]
+AT_ONCE = [Step((0, 1, 2), (0, 1, 2))]
+
+
+def pairs(window, steps=AT_ONCE, holds=ALL, is_equal=ALL, delay=None, order=None):
+    return sorted(find_pairs(window, steps, TIMES, delay, order, holds, is_equal).elements())
+
+
+def test_the_nested_loop_knows_windows():
+    assert pairs(("none",), holds=DIAGONAL) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs(("time", 10, 0)) == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]
+    assert pairs(("tumbling", 20, 10)) == [(0, 0), (1, 1), (1, 2), (2, 1), (2, 2)]
+    assert len(pairs(("session", 10))) == 9
+    assert pairs(("session", 9)) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs(("count", 1, 1)) == [(2, 0), (2, 1), (2, 2)]
+    by_column = ([0, 1, 2], [0, 1, 2])
+    assert pairs(("count", 1, 1), order=by_column) == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]
+
+
+def test_equal_keys_have_sessions_of_their_own():
+    odd_or_even = [[left % 2 == right % 2 for right in range(3)] for left in range(3)]
+    assert pairs(("session", 10), is_equal=odd_or_even) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs(("session", 20), holds=odd_or_even, is_equal=odd_or_even) == [
+        (0, 0), (0, 2), (1, 1), (2, 0), (2, 2)]  # fmt: skip
+
+
+def test_late_rows_match_nothing():
+    one_by_one = [Step((2,), (2,)), Step((1,), (1,)), Step((0,), None)]
+    assert len(pairs(("time", 99, 99), one_by_one, delay=10)) == 4
+    assert len(pairs(("time", 99, 99), one_by_one, delay=9)) == 1
+    told = [Step((2,), None, 5), Step((0, 1), (0, 1, 2))]
+    assert pairs(("time", 99, 99), told) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+def test_order_is_by_the_later_row_then_by_the_earlier():
+    found = [(0, 0), (1, 0), (2, 0), (0, 1)]
+    assert is_in_order(found, AT_ONCE, None, "inner")
+    assert not is_in_order(found[::-1], AT_ONCE, None, "outer")
+    swapped = [(1, 0), (0, 0), (2, 0), (0, 1)]
+    assert is_in_order(swapped, AT_ONCE, None, "outer")
+    assert not is_in_order(swapped, AT_ONCE, None, "inner")
