@@ -88,12 +88,12 @@ def draw_block(number: int, oracles: Sequence[Oracle]) -> Block:
 def draw_conjuncts(dice: Random, tables: Tables, measures: Measures) -> list[Conjunct]:
     pairs = [(left, right) for left in tables.columns["l"] for right in tables.columns["r"]
              if compares(left, right)]  # fmt: skip
-    chosen = dice.sample(pairs, min(len(pairs), 6))
+    chosen = dice.sample(pairs, min(len(pairs), 4))
     chosen.append((tables.times["l"], tables.times["r"]))
     twins = [pair for pair in pairs if pair[0].name == pair[1].name and pair[0].name in "dD"]
     drawn = []
     for left, right in chosen + twins:
-        drawn += [draw_conjunct(dice, left, right, measures) for _ in range(5)]
+        drawn += [draw_conjunct(dice, left, right, measures) for _ in range(7)]
     for side in "lr":
         drawn += [draw_filter(dice, dice.choice(tables.columns[side]), measures) for _ in "12"]
     for _ in range(3):
@@ -210,7 +210,7 @@ def draw_parts(dice: Random, block: Block) -> tuple[Judged, ...]:
     for _ in range(dice.choice([0, 1, 1, 1, 2, 3])):
         columns = parts[0].conjunct.columns
         same = [each for each in block.conjuncts if each.conjunct.columns == columns]
-        parts.append(dice.choice(same if dice.random() < 0.5 else block.conjuncts))
+        parts.append(dice.choice(same if dice.random() < 0.65 else block.conjuncts))
     return tuple({id(part): part for part in parts}.values())
 
 

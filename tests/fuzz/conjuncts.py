@@ -17,6 +17,7 @@ from .rows import FACTORS, Column, Measures
 SCALE = 12
 OPERATORS = ["<", "<=", ">", ">="]
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
+WAYS = [1, 1, 3, 2, 2, 2, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]  # weights of the spellings in `draw_band`
 WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 MICROSECONDS = {"week": 7 * 86_400_000_000, "day": 86_400_000_000, "hour": 3_600_000_000,
                 "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000,
@@ -279,12 +280,16 @@ def family(kind: str) -> str:
 
 
 def draw_number(dice: Random, measures: Measures) -> Term:
+    if dice.random() < 0.25:
+        return literal(dice, Decimal(0))
     return literal(
         dice, dice.choice([*measures.steps, *measures.steps, Decimal(0), -measures.steps[0]])
     )
 
 
 def draw_span(dice: Random, measures: Measures) -> int:
+    if dice.random() < 0.25:
+        return 0
     return dice.choice([*measures.spans, *measures.spans, 0, -measures.spans[0]])
 
 
@@ -313,7 +318,7 @@ def draw_band(
     a, b = column(left), column(right)
     if dice.random() < 0.4:
         a, b = b, a
-    operator, way = dice.choice(OPERATORS), dice.randrange(16)
+    operator, way = dice.choice(OPERATORS), dice.choices(range(16), WAYS)[0]
     shifted = arithmetic(dice.choice("+-"), b, shift())
     if way == 0:
         return equality(dice.choice(["=", "=", "<=>"]), a, b)

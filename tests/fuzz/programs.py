@@ -36,8 +36,7 @@ def write_program(case: Case, outcome: Outcome) -> str:
     )
     lines += [f"on = {case.on!r}"]
     if case.how in ("tables", "matches"):
-        one, other = (f"take({name}, {list(places or ())})" for name, places in
-                      (("left", case.steps[0].left), ("right", case.steps[0].right)))  # fmt: skip
+        one, other = write_sides(case, 0)
         if case.is_self:
             lines.append(f"rows = {one}")
             one = other = "rows"
@@ -63,14 +62,11 @@ def write_steps(case: Case) -> list[str]:
     for place, step in enumerate(case.steps):
         if place in case.saves:
             lines.append("join = sj.StreamJoin.restore(join.snapshot())")
-        sides = [
-            "None" if places is None else f"take({name}, {list(places)})"
-            for name, places in (("left", step.left), ("right", step.right))
-        ]
+        one, other = write_sides(case, place)
         if case.is_self:
-            lines.append(f"rows = {sides[0]}")
-            sides = ["rows", "rows"]
-        pushed = ", ".join(sides)
+            lines.append(f"rows = {one}")
+            one = other = "rows"
+        pushed = f"{one}, {other}"
         if case.how == "stream":
             lines.append(f"source.append(({pushed}))")
         elif place in case.finds:
@@ -84,24 +80,38 @@ def write_steps(case: Case) -> list[str]:
     return [*lines, "found.append(join.finish())"]
 
 
+def rows_used(case: Case, side: str) -> list[int]:
+    """The rows of a side that the case has, in order; a program holds only these."""
+    used = set[int]()
+    for step in case.steps:
+        used.update((step.left if side == "l" or case.is_self else step.right) or ())
+    return sorted(used)
+
+
+def write_sides(case: Case, place: int) -> tuple[str, str]:
+    """The rows of a push, by their places in the program's tables."""
+    step, texts = case.steps[place], []
+    for side, name, rows in (("l", "left", step.left), ("r", "right", step.right)):
+        used = rows_used(case, side)
+        chosen = None if rows is None else [used.index(row) for row in rows]
+        texts.append("None" if chosen is None else f"take({name}, {chosen})")
+    return texts[0], texts[1]
+
+
 def write_table(case: Case, side: str, name: str) -> list[str]:
-    """The table of a side, with the rows that the case has only: others are NULL."""
+    """The table of a side, with the rows that the case has only."""
     table = case.block.tables.tables[side]
-    steps = [step.left if side == "l" else step.right for step in case.steps]
-    used = {row for rows in steps for row in rows or ()}
     names = case.needed[side] if case.is_lean else table.column_names
     types = {each.name: each.type for each in case.block.tables.columns[side]}
-    rows = max(used, default=-1) + 1
+    used = rows_used(case, side)
     lines = [f"{name} = pa.table({{"]
     for column in names:
         type = types.get(column, pa.int64())
         array = table[column].combine_chunks()
         if pa.types.is_temporal(type):
             array = array.cast(pa.int32() if type.bit_width == 32 else pa.int64())
-        values = [
-            value if row in used else None for row, value in enumerate(array.to_pylist()[:rows])
-        ]
-        text = f"pa.array({values!r}, {type_code(array.type)})"
+        values = array.to_pylist()
+        text = f"pa.array({[values[row] for row in used]!r}, {type_code(array.type)})"
         if array.type != type:
             text += f".cast({type_code(type)})"
         lines.append(f"    {column!r}: {text},")

@@ -17,9 +17,10 @@ TAME, ROWS = 14, 22
 NULLS = 0.12  # share of values
 EXACT = Context(prec=80)
 
-BASES = [Decimal(text) for text in "0 1 2 1.00 1.05 0.1 0.3 10 -1 5 0.25 100 3.5 -0.05".split()]
+HUNDREDTHS = [0, 100, 200, 105, 10, 30, 1000, -100, 500, 25, 10_000, 350, -5]
+BASES = [Decimal(each) / 100 for each in HUNDREDTHS]
 LARGE = [Decimal(2**53), Decimal(-(2**53)), Decimal(2**31 - 1), Decimal(2**62), Decimal(10**17)]
-STEPS = [Decimal(text) for text in "0.05 0.1 0.2 0.3 1 5 10 0 0.5 2 0.25 1.5 0.01".split()]
+STEPS = [Decimal(each) / 100 for each in (5, 10, 20, 30, 100, 500, 1000, 0, 50, 200, 25, 150, 1)]
 MOMENTS = [
     0,
     -1,
@@ -36,8 +37,8 @@ TEXTS = ["", "a", "A", "b", "ab", "aB", LONG, LONG + "a", LONG + "b", LONG + "\x
          LONG * 6 + "z", "é", "e\u0301", "日本", "😀", "a%", "a_b", " a", "straße"]  # fmt: skip
 DIGITS = ["0", "1", "2", "1.0", "5", " 1 ", "10", "-1", "0.05", "1e0"]
 BYTES = [b"", b"\x00", b"a", b"\xff", b"\xff\x00", b"\x80", b"abcdefgh", b"abcdefgh\x00", b"ab"]
-NAMES = ["a", "b", "c", "x", "y", "v", "d", "D", "A b", "select", "größe", "e.f", "x`y", "1st", "X2",
-         "price", "Qty", "w"]  # fmt: skip
+NAMES = ["a", "b", "c", "x", "y", "v", "d", "D", "A b", "select", "größe", "e.f", "x`y", "1st",
+         "X2", "price", "Qty", "w"]  # fmt: skip
 FACTORS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
 
 

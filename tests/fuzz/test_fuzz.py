@@ -6,10 +6,13 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from streamjoin.indexes import sorted_run
 from streamjoin.joins import binding
 from streamjoin.predicates import atoms, recognition
+from streamjoin.state import JoinState
 
 from . import running
 from .cases import BLOCK, draw_block, draw_case
@@ -38,13 +41,13 @@ def cases_of(oracle, numbers):
 
 def test_a_short_run_finds_nothing(oracle):
     kinds, matches = Counter(), 0
-    for case in cases_of(oracle, range(0, 4 * BLOCK)):
+    for case in cases_of(oracle, range(250)):
         outcome = run_case(case)
         assert not outcome.is_bug, f"{outcome}\n{write_program(*shrink(case, outcome))}"
         kinds[outcome.kind] += 1
         matches += outcome.found.total() if outcome.found else 0
-    assert kinds["equal"] > 300
-    assert matches > 2000
+    assert kinds["equal"] > 200
+    assert matches > 1000
 
 
 def test_a_number_means_the_same_case_always(oracle):
@@ -76,7 +79,20 @@ def without_last(self, node, real=recognition._Collector.add):
         real(self, node)
 
 
+def without_last_row(keys, fine, coarse, size, lower, upper, real=sorted_run.find_ranges):
+    """Ranges of a run that leave its last row out."""
+    starts, ends = real(keys, fine, coarse, size, lower, upper)
+    return starts, np.maximum(starts, np.minimum(ends, size - 1))
+
+
+def stay(self, engine, deliver=None):
+    """A watermark that does not follow the data."""
+    return []
+
+
 PLANTED = {
+    "a kernel": (sorted_run, "find_ranges", without_last_row),
+    "the watermark": (JoinState, "follow", stay),
     "a band's ends": (atoms, "_intervals", open_ends),
     "a session's gap, a tumbling window's length": (binding, "in_ticks", shorter),
     "a conjunct": (recognition._Collector, "add", without_last),

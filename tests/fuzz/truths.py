@@ -119,8 +119,8 @@ class Spark:
         ])  # fmt: skip
 
     def ask(self, texts: Sequence[str]) -> pa.Table:
-        from pyspark.errors import AnalysisException, PySparkException
         from py4j.protocol import Py4JJavaError
+        from pyspark.errors import AnalysisException, PySparkException
 
         selected = [f"{text} as v{place}" for place, text in enumerate(texts)]
         try:

@@ -1,7 +1,7 @@
 """A process that runs cases and tells about them, a line of JSON each, on its standard output.
 
-The parent (`supervising`) kills it if a case takes too long, and starts another behind the case where
-one died; so a crash or a hang is a finding, not the end.
+The parent (`supervising`) kills it if a case takes too long, and starts another behind the case
+where one died; so a crash or a hang is a finding, not the end.
 """
 
 import faulthandler
