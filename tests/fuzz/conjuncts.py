@@ -264,13 +264,17 @@ def draw_conjunct(dice: Random, left: Column, right: Column, measures: Measures)
     else:
         drawn = draw_plain(dice, left, right)
     if dice.random() < 0.12:
-        other = draw_conjunct(dice, left, right, measures)
-        drawn = combine(
-            dice.choice(["({} or {})", "(not ({} and {}))", "(not {} and {})", "({} and not {})",
-                         "(case when {} then {} else false end)", "(coalesce({}, false) or {})"]),
-            drawn, other,
-        )  # fmt: skip
+        drawn = draw_combination(dice, drawn, draw_conjunct(dice, left, right, measures))
     return replace(drawn, columns=(left.key, right.key))
+
+
+def draw_combination(dice: Random, one: Conjunct, other: Conjunct) -> Conjunct:
+    """Both in one; what holds an equality is no conjunct with AND, lest it cut sessions unseen."""
+    forms = ["({} or {})", "(not ({} and {}))", "(case when {} then {} else false end)",
+             "(coalesce({}, false) or {})"]  # fmt: skip
+    if not any(part.is_equality or "<>" in part.text for part in (one, other)):
+        forms += ["(not {} and {})", "({} and not {})"]
+    return combine(dice.choice(forms), one, other)
 
 
 def family(kind: str) -> str:
