@@ -88,10 +88,10 @@ def advise(algorithm: str, has_key: bool, on: str, counted: bool = False) -> Adv
     if not has_key:
         raise ConditionError(
             f"the condition {shorten(on)!r} has no part that a join can use as a key, so every "
-            "pair of rows would have to be compared. A key is a comparison (=, <, <=, >, >=, a "
-            "band such as abs(l.x - r.x) <= 5) of one side's columns with the other's, joined to "
+            "pair of rows would have to be compared. A key is an equality (l.a = r.a), a band "
+            "(abs(l.x - r.x) <= 5) or an inequality (l.x < r.x) between the two sides, joined to "
             "the rest by AND; an OR is one only where all of it compares the same two expressions. "
-            "Add such a part, give a window of time, split an OR into several joins, or ask for "
+            "Add a key, give a window of time, split an OR into several joins, or ask for "
             "algorithm='scan' to compare every pair"
         )
     if algorithm == "auto":
