@@ -24,6 +24,7 @@ from .cases import BLOCK
 from .running import BUGS
 
 PATIENCE = 120.0  # seconds without a word after which a worker hangs
+STARTING = 5  # times as long for its first case: kernels are compiled, Java starts
 FINDINGS = (*BUGS, "crash", "hang", "broken", "disagreement")
 Finding = dict[str, Any]
 Lines = SimpleQueue[tuple["Worker", Finding | None]]
@@ -38,7 +39,7 @@ class Worker:
 
     def __init__(self, place: int, first: int, command: list[str], errors: Path, lines: Lines):
         self.place, self.number, self.heard = place, first, time.monotonic()
-        self.errors = errors
+        self.errors, self.has_started = errors, False
         with errors.open("w") as file:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
         self.listener = Thread(target=self._listen, args=(lines,), daemon=True)
@@ -129,7 +130,7 @@ class Supervisor:
         except Empty:
             now = time.monotonic()
             for worker in [*self._running.values()]:
-                if now - worker.heard > self.patience:
+                if now - worker.heard > self.patience * (1 if worker.has_started else STARTING):
                     self._replace(worker, "hang")
             return
         if worker not in self._running.values():
@@ -146,6 +147,7 @@ class Supervisor:
                 number = message["block"] * BLOCK
                 self._add({"number": number, "kind": "disagreement", "note": text})
         else:
+            worker.has_started = True
             self._add(message)
 
     def _add(self, message: Finding) -> None:

@@ -155,7 +155,7 @@ def test_a_worker_that_dies_or_hangs_is_replaced_behind_its_case(what, tmp_path)
         return [sys.executable, "-c", CHILDREN[what] if len(started) == 1 else following]
 
     supervisor = Supervisor(
-        100, 1, "duckdb", tmp_path, lambda finding, _: shown.append(finding), 2.0, command
+        100, 1, "duckdb", tmp_path, lambda finding, _: shown.append(finding), 0.5, command
     )
     begun = time.monotonic()
     tally = supervisor.run(60, 2, lambda _: None)
