@@ -133,6 +133,19 @@ def test_pushes_finds_and_snapshots_go_on_after_a_stream():
     check(join)
 
 
+@pytest.mark.parametrize("watermark", [10**30, 2**63, 2**63 - 1, -(2**63), -(10**30)])
+@pytest.mark.parametrize("algorithm", ["pim_tree", "im_tree"])
+def test_a_watermark_beyond_all_times(watermark, algorithm):
+    # Once: OverflowError, in the middle of a stream.
+    window = sj.TimeWindow(before=30)
+    join = sj.StreamJoin("l.x = r.x", window, "t", algorithm=algorithm)
+    one = numbers([1], [5])
+    join.push(one, one.slice(0))
+    join.advance(watermark)
+    found = sum(piece.rows.num_rows for piece in join.stream([(one, one.slice(0))]))
+    assert (found, join.stats.live_left) == ((0, 0) if watermark > 0 else (3, 2))
+
+
 def test_threads_join_and_leave_while_a_stream_runs():
     steps = random_steps(30, 80)
     expected = sj.StreamJoin("l.x = r.x", sj.CountWindow(300))

@@ -102,7 +102,8 @@ class WholeWindow(Subwindow):
             assert self.ordinals is not None
             return self.ordinals.count_before(before), False
         times = self.range_keys[self.plan.time_part].values
-        gone = count_leading(times, before)
+        # A watermark may lie beyond all times there are, which no kernel can take.
+        gone = len(self) if before > MAX_KEY else count_leading(times, max(before, MIN_KEY))
         part = times[gone : gone + max(len(self) // PARTS, FEW_ROWS)]
         left = int(np.count_nonzero(part >= before))
         return gone, part.size >= FEW_ROWS and MOST_LEFT * left <= part.size
