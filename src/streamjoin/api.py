@@ -350,7 +350,15 @@ class StreamJoin:
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
-        """Return a join that goes on where ``snapshot`` was taken."""
+        """Return a join that goes on where ``snapshot`` was taken.
+
+        Bytes that are damaged, not all of a snapshot, or of another version are refused with a
+        `SnapshotError`.
+        """
         join = cls.__new__(cls)
         join._state, join._results = snapshots.load(data), None
         return join
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled and copied by way of a snapshot."""
+        return type(self).restore, (self.snapshot(),)

@@ -36,7 +36,7 @@ class EvaluationError(StreamJoinError):
 
 
 class SnapshotError(StreamJoinError):
-    """Bytes that are not a snapshot, or one of another version."""
+    """Bytes that are not a snapshot, or one that is damaged or of another version."""
 
 
 class StreamJoinWarning(UserWarning):

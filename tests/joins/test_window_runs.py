@@ -1,6 +1,5 @@
 """Windows that close: choices, stats, schema, memory, streams and snapshots of whole runs."""
 
-import json
 from collections import Counter
 
 import pytest
@@ -122,9 +121,9 @@ def test_a_snapshot_of_an_older_format_is_refused(window, monkeypatch):
     join = sj.StreamJoin("l.k = r.k", window, "t")
     join.push(rows((1, 1)), rows((1, 1)))
     with monkeypatch.context() as patched:
-        patched.setattr(snapshots, "FORMAT", 3)
+        patched.setattr(snapshots, "FORMAT", 4)
         data = join.snapshot()
-    with pytest.raises(sj.SnapshotError, match=r"has format 3, .* reads 4; restore it with"):
+    with pytest.raises(sj.SnapshotError, match=r"has format 4, .* reads 5; restore it with"):
         sj.StreamJoin.restore(data)
     assert sj.StreamJoin.restore(join.snapshot()).finish().num_rows == 1
 
@@ -138,5 +137,3 @@ def test_a_snapshot_holds_the_whole_configuration(algorithm, emit):
     )
     again = sj.StreamJoin.restore(join.snapshot())
     assert again._state.config == join._state.config
-    header = json.loads(snapshots.read(join.snapshot()).schema.metadata[snapshots.KEY])
-    assert header["format"] == snapshots.FORMAT

@@ -40,6 +40,7 @@ import pyarrow as pa
 from streamjoin.indexes.hits import hand_over, scan_chain
 from streamjoin.indexes.llat import LLAT, SLACK, Entries, append
 from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.saved_tuples import is_ascending, refuse_unless
 from streamjoin.indexes.sorted_run import rebound
 from streamjoin.kernels import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 from streamjoin.keys.splitters import Histogram, adjust, count_keys, from_sample
@@ -242,6 +243,7 @@ class RaPTable:
         if saved is None:
             return cls()
         splitters = np.frombuffer(saved, np.int64).copy()
+        refuse_unless(is_ascending(splitters), "the splitters of a RaP-Table do not ascend")
         index = cls(batch.num_rows, splitters.size + 1, splitters)
         index._load(batch["keys"].to_numpy(), batch["row_ids"].to_numpy())
         return index

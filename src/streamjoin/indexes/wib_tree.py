@@ -45,10 +45,12 @@ from streamjoin.indexes.inner_nodes import (
 )
 from streamjoin.indexes.llat import NONE, Entries, append, copy_chains, make_entries, take_entry
 from streamjoin.indexes.matches import Matches
+from streamjoin.indexes.saved_tuples import refuse_unless
 from streamjoin.indexes.wide_leaves import Leaves, count_leaf, insert_batch, link
 from streamjoin.kernels import MAX_KEY, Keys, Positions, RowIds, copy_into, kernel
 
 WIDTH = 128  # tuples of a leaf
+MOST_WIDTH = 1 << 16  # of a tree that is restored
 LEAVES, WIDTHS = b"leaves", b"width"  # in the metadata of a snapshot
 
 
@@ -86,6 +88,25 @@ def scan_leaves(
                 leaf = np.int64(held.followers[leaf])
         ends[probe] = count
     return lower.size, 0
+
+
+@kernel
+def are_in_leaves(counts: Keys, uppers: Keys, keys: Keys, width: int) -> bool:
+    """Whether leaves of so many tuples, with such upper ends, keep the first invariant."""
+    at = 0
+    for number in range(counts.size):
+        count = counts[number]
+        if count < 0 or at + count > keys.size:
+            return False
+        if number > 0 and uppers[number] <= uppers[number - 1]:
+            return False
+        for i in range(at, at + count):
+            if keys[i] > uppers[number] or (number > 0 and keys[i] <= uppers[number - 1]):
+                return False
+            if count >= width and keys[i] != keys[at]:
+                return False
+        at += count
+    return at == keys.size and uppers[counts.size - 1] == MAX_KEY
 
 
 @kernel
@@ -192,7 +213,11 @@ class WiBTree:
     def from_arrow(cls, batch: pa.RecordBatch) -> Self:
         """Load a snapshot. O(n), nothing is sorted."""
         counts, uppers = np.frombuffer(batch.schema.metadata[LEAVES], np.int64).reshape(2, -1)
-        index = cls(batch.num_rows, int(batch.schema.metadata[WIDTHS]))
+        width = int(batch.schema.metadata[WIDTHS])
+        are_leaves = 2 <= width <= MOST_WIDTH and uppers.size > 0
+        are_leaves = are_leaves and are_in_leaves(counts, uppers, batch["keys"].to_numpy(), width)
+        refuse_unless(are_leaves, "the leaves of a WiB+-Tree are not those of its tuples")
+        index = cls(batch.num_rows, width)
         while index.leaves.uppers.size < 2 * counts.size + batch.num_rows // index.width + 4:
             index._grow()
         load_leaves(

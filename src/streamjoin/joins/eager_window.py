@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.errors import SnapshotError
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.protocol import Eager
 from streamjoin.intrawindow.registry import make_eager
@@ -146,7 +147,11 @@ class EagerWindow:
         for side, batch in batches.items():
             window.sides[side].append(planned(batch, plan))
         for side in SIDES:
-            window.steps[side].append(np.array(saved["steps"][side], np.int64))
+            steps = np.array(saved["steps"][side], np.int64)
+            ends = np.concatenate([[0], steps, [window.count(side)]])
+            if (np.diff(ends) < 0).any() or ends[-1] != ends[-2]:
+                raise SnapshotError(f"{ends[-1]} rows were not pushed as {steps.tolist()}")
+            window.steps[side].append(steps)
         window._replay()
         return window
 
