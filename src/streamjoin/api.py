@@ -12,6 +12,10 @@ from streamjoin.checks import ColumnPair
 from streamjoin.config import JoinConfig
 from streamjoin.durations import Duration
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
+from streamjoin.forks import refuse_elsewhere
+from streamjoin.guard import Guard, alone
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
 from streamjoin.joins.ordering import Ordered
 from streamjoin.parallel.shared_join import TASK
@@ -126,9 +130,14 @@ class StreamJoin:
             optimize,
             tuning,
         )
-        self._state = JoinState(config)
-        self._results: Results | None = None  # of the last `find`
+        self._open(JoinState(config))
 
+    def _open(self, state: JoinState) -> None:
+        self._state = state
+        self._results: Results | None = None  # of the last `find`
+        self._guard = Guard()
+
+    @alone
     def push(self, left: Any = None, right: Any = None) -> pa.Table:
         """Add a batch of either stream, or of both, and return the new matches.
 
@@ -194,45 +203,69 @@ class StreamJoin:
         >>> [part.rows.num_rows for part in join.stream((each, each) for each in rows)]
         [1, 1]
         """
-        self._begin()
-        if type(task_rows) is not int or task_rows < 1:
-            raise StreamJoinError(f"task_rows={task_rows!r}: give a number of rows from 1")
-        check_source(source)
+        self._check_stream(source, task_rows)
         state = self._state
-        if state.is_over:
-            raise StreamJoinError(
-                "this join has finished, so all rows of the source would be late; make a new "
-                "StreamJoin, or pass finish=False to the stream() before this one"
-            )
         steps = (sides_of(each) for each in source)
         while state.engine is None and (sides := next(steps, None)) is not None:
-            yield from self._punctuated(self._push(*sides))
+            yield from self._punctuated(self._push_step(*sides))
         engine = state.engine
-        if engine is not None and (threads := threads_of(engine, task_rows)) is not None:
+        if engine is not None and (threads := self._lend(engine, task_rows)) is not None:
             send = partial(state.submit, engine)
             with closing(stream_through(engine, threads, steps, send)) as delivered:
                 yield from self._punctuated(delivered)
         for sides in steps:
-            yield from self._punctuated(self._push(*sides))
+            yield from self._punctuated(self._push_step(*sides))
         if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
             yield from self._last(state.finish)
         elif engine is not None and engine.collector.count:
             yield from self._last(state.flush)
 
+    @alone
+    def _check_stream(self, source: Iterable[Any], task_rows: int) -> None:
+        self._begin()
+        if type(task_rows) is not int or task_rows < 1:
+            raise StreamJoinError(f"task_rows={task_rows!r}: give a number of rows from 1")
+        check_source(source)
+        if self._state.is_over:
+            raise StreamJoinError(
+                "this join has finished, so all rows of the source would be late; make a new "
+                "StreamJoin, or pass finish=False to the stream() before this one"
+            )
+
+    @alone
+    def _push_step(self, left: Any, right: Any) -> list[Delivery]:
+        """Push what a source gives; others may have used the join since it gave something."""
+        self._begin()
+        return self._push(left, right)
+
     def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
         """Yield what is found at the end of a source; if that fails, what was found before."""
         try:
-            yield from self._punctuated(join())
+            yield from self._punctuated(self._last_step(join))
         except StreamJoinError as error:
             yield from self._punctuated(error.found)
             raise
+
+    @alone
+    def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
+        self._begin()
+        delivered = join()
         self._report(lambda: self._state.table([]))
+        return delivered
+
+    @alone
+    def _lend(self, engine: Engine, task_rows: int) -> Streaming | None:
+        """Give the windows to threads that join a source ahead, if there are any."""
+        self._begin()
+        engine.streaming = threads_of(engine, task_rows)
+        return engine.streaming
 
     def _punctuated(self, delivered: Iterable[Delivery]) -> Iterator[Punctuated]:
         for delivery in delivered:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
 
+    @alone
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
 
@@ -252,10 +285,12 @@ class StreamJoin:
             results = Results([], joined.schema, joined.to_batches())
         else:
             found = self._state.find(engine, left, right)
-            self._results = results = Results(found, engine.schema, threads=self.threads)
+            results = Results(found, engine.schema, threads=self.threads, guard=self._guard)
+            self._results = results
         self._report(lambda: results)
         return results
 
+    @alone
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
         self._begin()
@@ -270,6 +305,7 @@ class StreamJoin:
 
     def _refuse_beside_stream(self) -> None:
         if self._state.is_streaming:
+            refuse_elsewhere(self._guard.process)
             raise StreamJoinError(
                 "this join is reading a source; take all that stream() yields, or close() it, "
                 "before you use the join otherwise"
@@ -280,6 +316,7 @@ class StreamJoin:
             self._results.close()
             self._results = None
 
+    @alone
     def advance(self, watermark: Any) -> pa.Table:
         """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
 
@@ -306,6 +343,7 @@ class StreamJoin:
             )
         return self._table(lambda: self._state.advance(watermark))
 
+    @alone
     def finish(self) -> pa.Table:
         """Tell that no more rows will come: joins what waits, closes all windows.
 
@@ -328,9 +366,10 @@ class StreamJoin:
 
     @threads.setter
     def threads(self, threads: int | None) -> None:
-        config = self._state.config = self._state.config.with_threads(threads)
-        if self._state.engine is not None:
-            self._state.engine.set_threads(config.threads_each)
+        with self._guard.lock:
+            config = self._state.config = self._state.config.with_threads(threads)
+            if self._state.engine is not None:
+                self._state.engine.set_threads(config.threads_each)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -338,11 +377,13 @@ class StreamJoin:
         return self._state.schema
 
     @property
+    @alone
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         self._refuse_beside_stream()
         return self._state.stats
 
+    @alone
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
@@ -356,7 +397,7 @@ class StreamJoin:
         `SnapshotError`.
         """
         join = cls.__new__(cls)
-        join._state, join._results = snapshots.load(data), None
+        join._open(snapshots.load(data))
         return join
 
     def __reduce__(self) -> tuple[Any, ...]:

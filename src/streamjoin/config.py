@@ -165,7 +165,7 @@ def check_connectives(condition: Condition) -> None:
         if isinstance(tree, exp.Or):
             raise ConditionError(
                 f"the condition {shorten(condition.sql())!r} is an OR of things that no single "
-                "index finds, so every pair of rows would have to be compared; join by each side of "
-                "the OR and put the results together, each pair once, add what must hold in any case (and l.a "
-                "= r.a), or ask for algorithm='scan' to compare every pair"
+                "index finds, so every pair of rows would have to be compared; join by each side "
+                "of the OR and put the results together, each pair once, add what must hold in any "
+                "case (and l.a = r.a), or ask for algorithm='scan' to compare every pair"
             )

@@ -9,11 +9,13 @@ which it calls: after changing one that kernels of other files call, remove what
 ``__pycache__`` beside them (``make clean`` does).
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numba import njit
+from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
 Keys = NDArray[np.int64]  # sort keys, and bounds on them
@@ -27,6 +29,13 @@ MAX_KEY = np.iinfo(np.int64).max
 
 OPTIONS: Any = {"nogil": True, "cache": True, "error_model": "numpy"}
 BARE: Any = OPTIONS | {"_nrt": False}  # without Numba's runtime, which counts references
+if hasattr(os, "register_at_fork"):
+    # A fork waits for what is being compiled: a child would wait for ever for the thread to end it.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -4,6 +4,7 @@ A thread of its own reads the source and sends its steps down; whoever iterates 
 Between them are channels of bounded depth, so a slow reader slows the source down.
 """
 
+import os
 from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from threading import Event, Lock, Thread
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.errors import CoreError, StreamJoinError
+from streamjoin.forks import is_here
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
@@ -32,6 +34,7 @@ class Pipeline:
         send: Callable[..., None],
     ) -> None:
         self.engine, self.join, self.source, self.send = engine, join, source, send
+        self._process = os.getpid()
         self._stopped = Event()
         self._sending, self._has_ended = Lock(), False
         self._is_empty = False  # whether all that was sent has been gathered
@@ -55,16 +58,21 @@ class Pipeline:
             error.results = pa.Table.from_batches(rest, self.engine.schema)
             raise
         finally:
-            try:
-                for _ in self._rest():
-                    pass
-            finally:
-                self._stopped.set()
-                with self._sending:  # what is being sent is counted and stored
-                    pass
+            if is_here(self._process):  # a child has no threads that it could wait for
+                self._end()
         self.join.report()
         if self._failure is not None:
             raise self._failure
+
+    def _end(self) -> None:
+        """Wait for all that is on its way."""
+        try:
+            for _ in self._rest():
+                pass
+        finally:
+            self._stopped.set()
+            with self._sending:  # what is being sent is counted and stored
+                pass
 
     def _read(self) -> None:
         try:
@@ -119,12 +127,13 @@ def stream_through(
     engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]], send: Callable[..., None]
 ) -> Generator[Delivery, None, None]:
     """Read a source ahead of its results; meanwhile its threads have the windows."""
-    engine.streaming = join
+    engine.streaming, process = join, os.getpid()
     try:
         yield from Pipeline(engine, join, steps, send)
     finally:
-        join.release()
-        engine.streaming = None
+        if is_here(process):
+            join.release()
+            engine.streaming = None
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:

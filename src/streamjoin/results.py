@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.guard import Guard, alone
 from streamjoin.joins import gather
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.ordering import Stars
@@ -67,8 +68,10 @@ class Results:
         schema: pa.Schema,
         fetched: Sequence[pa.RecordBatch] = (),
         threads: int = 1,
+        guard: Guard | None = None,
     ) -> None:
         self._found: list[Found] | None = found
+        self._guard = guard or Guard()  # of the join whose windows these point into
         self.schema, self._fetched, self._threads = schema, fetched, threads
 
     def _alive(self) -> list[Found]:
@@ -79,6 +82,7 @@ class Results:
             )
         return self._found
 
+    @alone
     def count(self) -> int:
         """Count the matches, without fetching any."""
 
@@ -90,10 +94,21 @@ class Results:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Fetch joined rows, a batch at a time."""
+        batches = self._batches()
+        while (batch := self._fetch(batches)) is not None:
+            yield batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         yield from self._fetched
         for found in self._alive():
             for delivery in gather.gather(found, self.schema):
                 yield from delivery.rows
+
+    @alone
+    def _fetch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """Fetch the next batch, unless the join has been used since the one before."""
+        self._alive()
+        return next(batches, None)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader that fetches joined rows as it is read."""

@@ -12,6 +12,8 @@ from functools import lru_cache
 from threading import Lock
 from typing import TypeVar
 
+from streamjoin.forks import call_in_child
+
 S = TypeVar("S")
 R = TypeVar("R")
 ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
@@ -21,6 +23,9 @@ ALONE = 1 << 12  # tuples, up to which one thread is through before another has 
 def helpers() -> ThreadPoolExecutor:
     """Return the threads that help, made when first needed."""
     return ThreadPoolExecutor(thread_name_prefix="streamjoin")
+
+
+call_in_child(helpers.cache_clear)  # a child makes its own
 
 
 def threads_for(tuples: int, threads: int) -> int:

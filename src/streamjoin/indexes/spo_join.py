@@ -23,6 +23,7 @@ instead of B+-trees in the mutable part; the parts of the list are merged; a bat
 its bitmap.
 """
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import reduce
@@ -33,6 +34,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.forks import is_here
 from streamjoin.indexes.crossing import Crossing
 from streamjoin.indexes.mutable_part import Intersection, MutablePart
 from streamjoin.indexes.permutation import Permutation
@@ -59,6 +61,7 @@ class SPOJoin:
         self.mutable = MutablePart()
         self.parts: list[Permutation] = []
         self.merging: tuple[list[Permutation], Future[Permutation]] | None = None
+        self._process = os.getpid()  # where that was begun
         self._lock = Lock()  # whoever probes first takes what has been merged
         self._frozen: Permutation | None = None  # the mutable part, for large batches of probes
 
@@ -110,15 +113,18 @@ class SPOJoin:
     def _begin(self, due: list[Permutation]) -> None:
         """Merge neighbours, or let another thread do it."""
         if self.threads > 1 and sum(map(len, due)) >= LARGE:
+            self._process = os.getpid()
             self.merging = due, helpers().submit(merge_all, due)
             return
         merged: Future[Permutation] = Future()
         merged.set_result(merge_all(due))
-        self.merging = due, merged
+        self.merging, self._process = (due, merged), os.getpid()
 
     def _take_merged(self, wait: bool = False) -> None:
         """Put merged arrays in the place of their parts, if they are there."""
         with self._lock:
+            if self.merging is not None and not is_here(self._process):
+                self.merging = None  # no thread does it here; the parts are all there
             if self.merging is None or not (wait or self.merging[1].done()):
                 return
             (due, merged), self.merging = self.merging, None

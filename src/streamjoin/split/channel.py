@@ -1,12 +1,16 @@
 """A bounded queue between two threads that can be closed from either end.
 
 A full channel makes the one who puts wait, so a slow consumer slows the source down and memory
-does not grow; a closed one wakes both.
+does not grow; a closed one wakes both. Nothing goes through in a process that is forked meanwhile:
+whoever stood at the other end is not there.
 """
 
+import os
 from collections import deque
 from threading import Condition
 from typing import Generic, TypeVar
+
+from streamjoin.forks import is_here, refuse_elsewhere
 
 T = TypeVar("T")
 
@@ -23,9 +27,11 @@ class Channel(Generic[T]):
         self._items: deque[T] = deque()
         self._changed = Condition()
         self._closed = False
+        self._process = os.getpid()
 
     def put(self, item: T) -> None:
         """Add an item, after waiting for room."""
+        refuse_elsewhere(self._process)
         with self._changed:
             while len(self._items) >= self.depth and not self._closed:
                 self._changed.wait()
@@ -36,6 +42,7 @@ class Channel(Generic[T]):
 
     def get(self) -> T:
         """Take the oldest item, after waiting for one."""
+        refuse_elsewhere(self._process)
         with self._changed:
             while not self._items and not self._closed:
                 self._changed.wait()
@@ -47,6 +54,8 @@ class Channel(Generic[T]):
 
     def close(self) -> None:
         """Wake everybody who waits; what is still inside is dropped."""
+        if not is_here(self._process):
+            return
         with self._changed:
             self._closed = True
             self._items.clear()

@@ -13,6 +13,7 @@ what is `gathered`). Threads start with the first step, and end when the executo
 forgotten.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +25,7 @@ from weakref import finalize
 import pyarrow as pa
 
 from streamjoin.errors import CoreError
+from streamjoin.forks import refuse_elsewhere
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.manager import Manager
@@ -73,6 +75,7 @@ class SplitExecutor:
         self.timings: deque[Timing] = deque(maxlen=TIMINGS)
         self._starting = Lock()
         self._sending = Lock()  # all cores get everything in the same order
+        self._process: int | None = None  # in which the threads run
         self._steps = 0
         self._arrived = 0
         self._sent: dict[int, float] = {}
@@ -83,6 +86,8 @@ class SplitExecutor:
 
     def _start(self) -> tuple[distribution.Distributor, Gatherer]:
         """Start the threads, unless they run already; source and consumer may both be the first."""
+        if self._process is not None:
+            refuse_elsewhere(self._process)
         with self._starting:
             if self._distributor is None or self._gatherer is None:
                 self._distributor, self._gatherer = self._build()
@@ -90,6 +95,7 @@ class SplitExecutor:
 
     def _build(self) -> tuple[distribution.Distributor, Gatherer]:
         """Put the trees together and start their threads."""
+        self._process = os.getpid()
         inboxes = [Channel[Work](self.depth) for _ in self.cores]
         outboxes = [Channel[Part](self.depth) for _ in self.cores]
         root, downward, relays = distribution.grow(inboxes, self.fanout, self.depth)
@@ -191,9 +197,10 @@ class SplitExecutor:
     def advance(self, clock: Clock) -> None:
         """Tell all cores how far the streams have come."""
         if self._distributor is not None:
+            distributor, _ = self._start()
             self._drop_rest()
             with self._sending:
-                self._distributor.send(Work(self.living, clock=clock))
+                distributor.send(Work(self.living, clock=clock))
 
     # Steps that do not wait for each other.
 
