@@ -279,14 +279,9 @@ class StreamJoin:
         54950
         """
         self._begin()
-        engine = self._state.engine
-        if engine is None:  # rows that waited for the other side have matches too
-            joined = self._state.table(self._state.push(left, right))
-            results = Results([], joined.schema, joined.to_batches())
-        else:
-            found = self._state.find(engine, left, right)
-            results = Results(found, engine.schema, threads=self.threads, guard=self._guard)
-            self._results = results
+        found = self._state.find(left, right)
+        results = Results(found, self._state.known_schema, self.threads, self._guard)
+        self._results = results
         self._report(lambda: results)
         return results
 

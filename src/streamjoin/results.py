@@ -6,7 +6,7 @@ neither is needed where the index answers the whole condition. `Punctuated` rows
 stream of results, with the stars of SplitJoin (section 5).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,13 +66,12 @@ class Results:
         self,
         found: list[Found],
         schema: pa.Schema,
-        fetched: Sequence[pa.RecordBatch] = (),
         threads: int = 1,
         guard: Guard | None = None,
     ) -> None:
         self._found: list[Found] | None = found
         self._guard = guard or Guard()  # of the join whose windows these point into
-        self.schema, self._fetched, self._threads = schema, fetched, threads
+        self.schema, self._threads = schema, threads
 
     def _alive(self) -> list[Found]:
         if self._found is None:
@@ -89,8 +88,7 @@ class Results:
         def count(found: Found) -> int:
             return sum(delivery.matches for delivery in gather.count(found, self.schema))
 
-        left = sum(share(count, self._alive(), self._threads))
-        return left + sum(batch.num_rows for batch in self._fetched)
+        return sum(share(count, self._alive(), self._threads))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Fetch joined rows, a batch at a time."""
@@ -99,7 +97,6 @@ class Results:
             yield batch
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        yield from self._fetched
         for found in self._alive():
             for delivery in gather.gather(found, self.schema):
                 yield from delivery.rows
@@ -124,4 +121,4 @@ class Results:
 
     def close(self) -> None:
         """Forget the matches."""
-        self._found, self._fetched = None, ()
+        self._found = None

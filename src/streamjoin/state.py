@@ -61,10 +61,13 @@ class JoinState:
 
     def table(self, delivered: list[Delivery]) -> pa.Table:
         """Return joined rows as a table; until there are any, of the columns that are known."""
-        schema = self.schema
-        if schema is None:
-            schema = next(iter(self.opening.schemas.values()), pa.schema([]))
-        return pa.Table.from_batches([rows for each in delivered for rows in each.rows], schema)
+        rows = [rows for each in delivered for rows in each.rows]
+        return pa.Table.from_batches(rows, self.known_schema)
+
+    @property
+    def known_schema(self) -> pa.Schema:
+        """The schema of the result or, until both streams have been seen, of what there is."""
+        return self.schema or next(iter(self.opening.schemas.values()), pa.schema([]))
 
     def check(self, left: Any, right: Any) -> tuple[Batches, bool]:
         """Return what was pushed as batches, and whether both are one."""
@@ -92,12 +95,21 @@ class JoinState:
         """Add rows and return what they find."""
         batches, is_self = self.check(left, right)
         if self.engine is None:
-            return self._push_first(batches, is_self)
+            waited, found = self._begin(
+                batches, is_self, lambda engine: self._push(engine, Step(batches))
+            )
+            return waited + found
         return self._push(self.engine, Step(batches))
 
-    def find(self, engine: Engine, left: Any, right: Any) -> list[Any]:
+    def find(self, left: Any, right: Any) -> list[Any]:
         """Add rows, and leave what they find where it is."""
-        batches, _ = self.check(left, right)
+        batches, is_self = self.check(left, right)
+        if self.engine is not None:
+            return self._find(self.engine, batches)
+        _, found = self._begin(batches, is_self, lambda engine: self._find(engine, batches))
+        return found
+
+    def _find(self, engine: Engine, batches: Batches) -> list[Any]:
         return engine.find(batches) + self.follow(engine, leave)
 
     def submit(self, engine: Engine, left: Any, right: Any) -> None:
@@ -131,26 +143,32 @@ class JoinState:
             return []
         return engine.follow(ticks(self.config.delay_us, engine.plan), deliver)
 
-    def _push_first(self, batches: Batches, is_self: bool) -> list[Delivery]:
-        """Hold batches back until both schemas are known, then go through them all."""
+    def _begin(
+        self, batches: Batches, is_self: bool, join: Callable[[Engine], list[Any]]
+    ) -> tuple[list[Delivery], list[Any]]:
+        """Hold batches back until both schemas are known, then go through them all.
+
+        Returns what those give that waited, no rows since they are of one side, and what ``join``
+        gives, which is for the last ones.
+        """
         opening = self.opening
         if not all(opening.is_seen(side, batches) for side in SIDES):
             opening.hold(batches)
-            return []
+            return [], []
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
-        delivered = []
+        waited: list[Delivery] = []
         for step in opening.steps:
             held = {side: conform_batch(b, schemas[side], side) for side, b in step.batches.items()}
             try:
-                delivered += self._push(engine, replace(step, batches=held))
+                waited += self._push(engine, replace(step, batches=held))
             except StreamJoinError as error:
                 opening.steps.remove(step)
                 error.add_note("this is about rows pushed earlier, which are dropped; push again")
                 raise
-        delivered += self._push(engine, Step(batches))
+        found = join(engine)
         self.opening, self.engine = Opening(schemas), engine
-        return delivered
+        return waited, found
 
     def _push(self, engine: Engine, step: Step) -> list[Delivery]:
         """Join batches at once or, in batch mode, once there are enough."""
