@@ -117,7 +117,13 @@ class Results:
 
     def to_table(self) -> pa.Table:
         """Fetch all joined rows."""
-        return pa.Table.from_batches(list(self), schema=self.schema)
+        try:
+            return pa.Table.from_batches(list(self), schema=self.schema)
+        except MemoryError as error:
+            raise StreamJoinError(
+                f"the joined rows do not fit into memory ({error}); iterate over the results, "
+                "which fetches them a batch at a time, or pass them on as a stream, to_reader()"
+            ) from error
 
     def close(self) -> None:
         """Forget the matches."""

@@ -9,6 +9,7 @@ from streamjoin.batches import as_batch, check_unique
 from streamjoin.checks import ColumnPair, check_finite
 from streamjoin.config import JoinConfig
 from streamjoin.engines import make_closed_rows, make_engine
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.engine import Engine, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import gather
@@ -49,13 +50,17 @@ def join_tables(
     engine, batches = _open(config, left, right)
     try:
         if isinstance(config.window, CountWindow):
-            joined = engine.push(batches)
+            found = engine.find(batches)
+            parts = [part for each in found for part in gather(each, engine.schema)]
         else:
-            joined = [rows for part in _join(config, engine, batches) for rows in part.rows]
+            parts = _join(config, engine, batches)
     except MemoryError as error:
-        error.add_note("the joined rows do not fit into memory; find_matches makes some at a time")
-        raise
-    return pa.Table.from_batches(joined, schema=engine.schema)
+        raise StreamJoinError(
+            f"the joined rows of {batches['left'].num_rows:,} and {batches['right'].num_rows:,} "
+            f"rows do not fit into memory ({error}); find_matches takes the same arguments and "
+            "leaves the matches where they are, to be counted, or fetched a batch at a time"
+        ) from error
+    return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
 
 
 def find_matches(

@@ -210,9 +210,16 @@ class Engine:
     def _join(self, prepared: dict[Side, Prepared], interleaved: bool) -> Iterator[Delivery]:
         """Find matches, give their rows, and store what came."""
         matches = 0
-        for delivery in self.join.search(prepared, interleaved):
-            matches += delivery.matches
-            yield delivery
+        try:
+            for delivery in self.join.search(prepared, interleaved):
+                matches += delivery.matches
+                yield delivery
+        except MemoryError as error:
+            raise StreamJoinError(
+                f"the matches of this step do not fit into memory, after {matches:,} of them "
+                f"({error}); push fewer rows at a time, or leave them where they are with find(), "
+                "which can count them, or fetch some at a time"
+            ) from error
         self.join.store(prepared)
         self.counters.matches += matches
 
