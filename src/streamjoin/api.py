@@ -14,6 +14,7 @@ from streamjoin.durations import Duration
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.forks import refuse_elsewhere
 from streamjoin.guard import Guard, alone
+from streamjoin.interrupts import held
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
@@ -169,12 +170,13 @@ class StreamJoin:
 
     def _table(self, join: Callable[[], list[Delivery]]) -> pa.Table:
         """Return as a table what is found; an error too has what was found before it."""
-        try:
-            return self._state.table(join())
-        except StreamJoinError as error:
-            if error.found:
-                error.results = self._state.table(list(error.found))
-            raise
+        with held() as call:
+            try:
+                return call.give(self._state.table(join()))
+            except StreamJoinError as error:
+                if error.found:
+                    error.results = self._state.table(list(error.found))
+                raise
 
     def stream(
         self, source: Iterable[Any], task_rows: int = TASK, finish: bool = True
@@ -234,9 +236,16 @@ class StreamJoin:
 
     @alone
     def _push_step(self, left: Any, right: Any) -> list[Delivery]:
-        """Push what a source gives; others may have used the join since it gave something."""
+        """Push what a source gives; others may have used the join since it gave something.
+
+        Whoever interrupts it gets what it has found.
+        """
         self._begin()
-        return self._push(left, right)
+        with held() as call:
+            delivered = self._push(left, right)
+            if self.schema is not None:
+                call.give(self._state.table(delivered))
+        return delivered
 
     def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
         """Yield what is found at the end of a source; if that fails, what was found before."""
@@ -249,7 +258,8 @@ class StreamJoin:
     @alone
     def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
         self._begin()
-        delivered = join()
+        with held():
+            delivered = join()
         self._report(lambda: self._state.table([]))
         return delivered
 
@@ -279,11 +289,12 @@ class StreamJoin:
         54950
         """
         self._begin()
-        found = self._state.find(left, right)
-        results = Results(found, self._state.known_schema, self.threads, self._guard)
-        self._results = results
-        self._report(lambda: results)
-        return results
+        with held() as call:
+            found = self._state.find(left, right)
+            results = Results(found, self._state.known_schema, self.threads, self._guard)
+            self._results = results
+            self._report(lambda: results)
+            return call.give(results)
 
     @alone
     def flush(self) -> pa.Table:
@@ -382,7 +393,8 @@ class StreamJoin:
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
-        return snapshots.save(self._state)
+        with held():
+            return snapshots.save(self._state)
 
     @classmethod
     def restore(cls, data: bytes) -> "StreamJoin":
@@ -392,7 +404,8 @@ class StreamJoin:
         `SnapshotError`.
         """
         join = cls.__new__(cls)
-        join._open(snapshots.load(data))
+        with held(provisional=True):
+            join._open(snapshots.load(data))
         return join
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """A source pushed through threads that join it, without waiting for their results.
 
 A thread of its own reads the source and sends its steps down; whoever iterates takes the results.
-Between them are channels of bounded depth, so a slow reader slows the source down.
+Between them are channels of bounded depth, so a slow reader slows the source down. Whoever iterates
+can be interrupted while there is nothing to take: then what is on its way is stored all the same.
 """
 
 import os
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError, StreamJoinError
 from streamjoin.forks import is_here
+from streamjoin.interrupts import held, shielded
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.gather import Delivery
@@ -45,10 +47,11 @@ class Pipeline:
 
         Who stops early loses the matches that are still on their way; the rows are stored.
         """
-        self.join.wait()
+        with held():
+            self.join.wait()
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
-            for gathered in self._gathered():
+            for gathered in self._waited_for():
                 yield from self._counted(gathered)
                 raise_error(gathered.problems)
                 if gathered.ends:
@@ -59,13 +62,24 @@ class Pipeline:
             raise
         finally:
             if is_here(self._process):  # a child has no threads that it could wait for
-                self._end()
+                with held(), shielded():
+                    self._drop_rest()
         self.join.report()
         if self._failure is not None:
             raise self._failure
 
-    def _end(self) -> None:
-        """Wait for all that is on its way."""
+    def _waited_for(self) -> Iterator[Gathered]:
+        """Yield whatever comes; signals are held while it is waited for."""
+        coming = self._gathered()
+        while True:
+            with held():
+                gathered = next(coming, None)
+            if gathered is None:
+                return
+            yield gathered
+
+    def _drop_rest(self) -> None:
+        """Stop reading the source, and wait until all that was sent is stored."""
         try:
             for _ in self._rest():
                 pass
@@ -132,13 +146,15 @@ def stream_through(
         yield from Pipeline(engine, join, steps, send)
     finally:
         if is_here(process):
-            join.release()
-            engine.streaming = None
+            with held(), shielded():
+                join.release()
+                engine.streaming = None
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
     """Return the threads that can join a source ahead of its results, if there are any."""
-    engine.settle()
+    with held(), shielded():
+        engine.settle()
     if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
         return None
     if isinstance(engine.join, SplitExecutor):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.guard import Guard, alone
+from streamjoin.interrupts import held
 from streamjoin.joins import gather
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.ordering import Stars
@@ -88,7 +89,8 @@ class Results:
         def count(found: Found) -> int:
             return sum(delivery.matches for delivery in gather.count(found, self.schema))
 
-        return sum(share(count, self._alive(), self._threads))
+        with held():
+            return sum(share(count, self._alive(), self._threads))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Fetch joined rows, a batch at a time."""
@@ -105,7 +107,8 @@ class Results:
     def _fetch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         """Fetch the next batch, unless the join has been used since the one before."""
         self._alive()
-        return next(batches, None)
+        with held():  # and not while somebody works with the rows
+            return next(batches, None)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader that fetches joined rows as it is read."""

@@ -42,6 +42,7 @@ from streamjoin.errors import SnapshotError
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.registry import CROSSED_INDEXES, WINDOW_INDEXES, kind_of
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
+from streamjoin.interrupts import checkpoint, shielded
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.engine import Counters, Engine, Step
 from streamjoin.joins.executor import Executor
@@ -171,7 +172,8 @@ def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Pa
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
-    engine.settle()
+    with shielded():
+        engine.settle()
     sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
     parts = parts_of(join)
     if isinstance(join, TumblingJoin | SessionJoin):
@@ -421,6 +423,7 @@ def load_indexes(
 
 def write(data: pa.Table | pa.RecordBatch) -> pa.Buffer:
     """Return an Arrow IPC stream."""
+    checkpoint()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, data.schema) as writer:
         writer.write(data)
@@ -429,6 +432,7 @@ def write(data: pa.Table | pa.RecordBatch) -> pa.Buffer:
 
 def read(data: memoryview) -> pa.Table:
     """Read an Arrow IPC stream, and look at every offset in it."""
+    checkpoint()
     table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
     if "dictionary<" in str(table.schema):  # copies of rows share it, and with it the snapshot
         table = pa.ipc.open_stream(bytes(data)).read_all()

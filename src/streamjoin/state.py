@@ -16,6 +16,7 @@ from streamjoin.conforming import conform_batch
 from streamjoin.engines import make_engine
 from streamjoin.errors import StreamJoinError
 from streamjoin.growth import Growth
+from streamjoin.interrupts import opened, provisional
 from streamjoin.joins.engine import Engine, Step, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import Delivery
@@ -75,10 +76,11 @@ class JoinState:
             self.growth.watch(self.config, self.engine)
         is_self = left is right and left is not None
         batches: Batches = {}
-        if left is not None:
-            batches["left"] = as_batch(left)
-        if right is not None:  # a reader can be read only once
-            batches["right"] = batches["left"] if is_self else as_batch(right)
+        with opened():  # it may be a reader, which waits for more
+            if left is not None:
+                batches["left"] = as_batch(left)
+            if right is not None:  # a reader can be read only once
+                batches["right"] = batches["left"] if is_self else as_batch(right)
         for side, batch in list(batches.items()):
             if not batch.num_columns and not batch.num_rows:  # [], or an empty frame of pandas
                 del batches[side]
@@ -99,13 +101,15 @@ class JoinState:
                 batches, is_self, lambda engine: self._push(engine, Step(batches))
             )
             return waited + found
-        return self._push(self.engine, Step(batches))
+        with self.engine.attempt():
+            return self._push(self.engine, Step(batches))
 
     def find(self, left: Any, right: Any) -> list[Any]:
         """Add rows, and leave what they find where it is."""
         batches, is_self = self.check(left, right)
         if self.engine is not None:
-            return self._find(self.engine, batches)
+            with self.engine.attempt():
+                return self._find(self.engine, batches)
         _, found = self._begin(batches, is_self, lambda engine: self._find(engine, batches))
         return found
 
@@ -121,21 +125,27 @@ class JoinState:
 
     def flush(self) -> list[Delivery]:
         """Join the rows that wait in batch mode."""
-        return [] if self.engine is None else self._flush(self.engine, self.engine.close)
+        if self.engine is None:
+            return []
+        with self.engine.attempt():
+            return self._flush(self.engine, self.engine.close)
 
     def advance(self, watermark: Any) -> list[Delivery]:
         """Set the watermark, and return what windows give that close."""
         if self.engine is None:
             self.opening.hold_watermark(watermark, self.config.time)
             return []
-        return self.engine.advance(to_key(watermark, time_type(self.engine.plan)))
+        key = to_key(watermark, time_type(self.engine.plan))
+        with self.engine.attempt(settles=False):
+            return self.engine.advance(key)
 
     def finish(self) -> list[Delivery]:
         """Close all windows, and return what they give."""
         if self.engine is None:
             self.opening.hold_end()
             return []
-        return self._flush(self.engine, self.engine.finish)
+        with self.engine.attempt():
+            return self._flush(self.engine, self.engine.finish)
 
     def follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
         """Let the watermark follow the data, if it is to."""
@@ -158,15 +168,21 @@ class JoinState:
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
         waited: list[Delivery] = []
-        for step in opening.steps:
-            held = {side: conform_batch(b, schemas[side], side) for side, b in step.batches.items()}
-            try:
-                waited += self._push(engine, replace(step, batches=held))
-            except StreamJoinError as error:
-                opening.steps.remove(step)
-                error.add_note("this is about rows pushed earlier, which are dropped; push again")
-                raise
-        found = join(engine)
+        with provisional():  # an interrupt leaves all that waits, and no engine
+            for step in opening.steps:
+                fitting = {
+                    side: conform_batch(batch, schemas[side], side)
+                    for side, batch in step.batches.items()
+                }
+                try:
+                    waited += self._push(engine, replace(step, batches=fitting))
+                except StreamJoinError as error:
+                    opening.steps.remove(step)
+                    error.add_note(
+                        "this is about rows pushed earlier, which are dropped; push again"
+                    )
+                    raise
+            found = join(engine)
         self.opening, self.engine = Opening(schemas), engine
         return waited, found
 

@@ -10,6 +10,7 @@ from streamjoin.checks import ColumnPair, check_finite
 from streamjoin.config import JoinConfig
 from streamjoin.engines import make_closed_rows, make_engine
 from streamjoin.errors import StreamJoinError
+from streamjoin.interrupts import held, opened
 from streamjoin.joins.engine import Engine, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import gather
@@ -47,20 +48,22 @@ def join_tables(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    engine, batches = _open(config, left, right)
-    try:
-        if isinstance(config.window, CountWindow):
-            found = engine.find(batches)
-            parts = [part for each in found for part in gather(each, engine.schema)]
-        else:
-            parts = _join(config, engine, batches)
-    except MemoryError as error:
-        raise StreamJoinError(
-            f"the joined rows of {batches['left'].num_rows:,} and {batches['right'].num_rows:,} "
-            f"rows do not fit into memory ({error}); find_matches takes the same arguments and "
-            "leaves the matches where they are, to be counted, or fetched a batch at a time"
-        ) from error
-    return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
+    with held(provisional=True):
+        engine, batches = _open(config, left, right)
+        try:
+            if isinstance(config.window, CountWindow):
+                found = engine.find(batches)
+                parts = [part for each in found for part in gather(each, engine.schema)]
+            else:
+                parts = _join(config, engine, batches)
+        except MemoryError as error:
+            raise StreamJoinError(
+                f"the joined rows of {batches['left'].num_rows:,} and "
+                f"{batches['right'].num_rows:,} rows do not fit into memory ({error}); "
+                "find_matches takes the same arguments and leaves the matches where they are, to "
+                "be counted, or fetched a batch at a time"
+            ) from error
+        return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
 
 
 def find_matches(
@@ -87,12 +90,13 @@ def find_matches(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    engine, batches = _open(config, left, right)
-    if isinstance(config.window, CountWindow):
-        found = engine.find(batches)
-    else:
-        found = _join(config, engine, batches, leave)
-    return Results(found, engine.schema, threads=config.threads)
+    with held(provisional=True):
+        engine, batches = _open(config, left, right)
+        if isinstance(config.window, CountWindow):
+            found = engine.find(batches)
+        else:
+            found = _join(config, engine, batches, leave)
+        return Results(found, engine.schema, threads=config.threads)
 
 
 def _join(
@@ -109,7 +113,8 @@ def _join(
 
 def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
-    batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
+    with opened():  # they may be readers, which wait for more
+        batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
     for side, batch in batches.items():
         check_unique(batch.schema, side)
     return make_engine(config, {side: each.schema for side, each in batches.items()}), batches

@@ -4,15 +4,17 @@ Kernels release the GIL, so threads run them side by side. Waking a thread takes
 millisecond, and more if no processor is idle at that moment. So the caller works too: with two
 threads only one has to wake, on the processor that has nothing to do. Whoever is ready takes the
 next item; helpers that never got to one are called off, so work may be shared within shared work.
+Between items, whoever works looks whether the call has been interrupted (`interrupts`).
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from streamjoin.forks import call_in_child
+from streamjoin.interrupts import Lent, checkpoint, lend, lent, patience
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -44,7 +46,7 @@ def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[
     [1, 4, 9]
     """
     if threads < 2 or len(items) < 2:
-        return [function(item) for item in items]
+        return [apply(function, item) for item in items]
     results: dict[int, R] = {}
     numbers, lock = iter(range(len(items))), Lock()
 
@@ -54,11 +56,17 @@ def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[
                 number = next(numbers, None)
             if number is None:
                 return
-            results[number] = function(items[number])
+            results[number] = apply(function, items[number])
 
-    futures = [helpers().submit(work) for _ in range(min(threads, len(items)) - 1)]
+    def help_with(holder: Lent | None) -> None:
+        with lent(holder):
+            work()
+
+    count = min(threads, len(items)) - 1
+    futures = [helpers().submit(help_with, lend()) for _ in range(count)]
     try:
         work()
+        await_all([future for future in futures if not future.cancel()])
     finally:
         started = [future for future in futures if not future.cancel()]
         errors = [future.exception() for future in started]  # waits
@@ -66,3 +74,16 @@ def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[
         if error is not None:
             raise error
     return [results[number] for number in range(len(items))]
+
+
+def apply(function: Callable[[S], R], item: S) -> R:
+    """Apply a function, unless the call has been interrupted."""
+    checkpoint()
+    return function(item)
+
+
+def await_all(futures: Sequence[Future[Any]]) -> None:
+    """Wait for helpers, unless the call is interrupted meanwhile."""
+    seconds = patience()
+    while seconds is not None and wait(futures, seconds).not_done:
+        checkpoint()

@@ -281,7 +281,16 @@ class Handshake:
 
     store: Any = search
 
-    is_lasting = False
+    is_lasting = can_undo = False
+
+    def begin(self) -> None:
+        """Nothing: steps are submitted, and never undone."""
+
+    undo = conclude = begin
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` changes anything; it never does."""
+        return False
 
     def closing(self, *_: Any) -> Iterator[Any]:
         """Give nothing: sliding windows have no end."""

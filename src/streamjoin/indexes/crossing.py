@@ -16,6 +16,7 @@ from streamjoin.indexes.bitmap import make_bitmap, make_counts
 from streamjoin.indexes.marking import FRESH, count_marked, list_marked
 from streamjoin.indexes.places import Sought
 from streamjoin.indexes.scanning import ZONE, Zones, count_scanned, count_zones, list_scanned
+from streamjoin.interrupts import checkpoint
 from streamjoin.kernels import Flags, Positions, RowIds
 
 EXPECTED = 64  # matches of a probe for which the first block has room, and at least for `FIRST`
@@ -47,11 +48,16 @@ class Crossing:
     @cached_property
     def lengths(self) -> Positions:
         """How many matches each probe has."""
-        lengths = np.empty(self.sought.lows.size, np.int64)
-        if self.scans:
-            count_scanned(self.places, self.zones, self.sought, lengths)
-        else:
-            count_marked(self.places, self.sought, make_counts(self.places.size), lengths)
+        probes = self.sought.lows.size
+        lengths = np.empty(probes, np.int64)
+        marks = None if self.scans else make_counts(self.places.size)
+        state = np.zeros(3, np.int64)
+        while state[0] < probes:
+            checkpoint()
+            if marks is None:
+                state[0] = count_scanned(self.places, self.zones, self.sought, state[0], lengths)
+            else:
+                count_marked(self.places, self.sought, marks, state, lengths)
         return lengths
 
     def __len__(self) -> int:
@@ -73,6 +79,7 @@ class Crossing:
         state = np.array([0, FRESH, 0, 0])
         bitmap = None if self.scans else make_bitmap(self.places.size)
         while state[0] < probes:
+            checkpoint()
             found = (np.empty(room, np.int32), np.empty(room, np.int32))
             told = (self.sought, state, names, *found)
             if bitmap is None:

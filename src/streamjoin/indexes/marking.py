@@ -8,6 +8,8 @@ difference is marked or unmarked::
 
 A batch marks every tuple once or twice. What a probe costs beyond that does not depend on how many
 tuples its ranges hold: the bitmap skips what is not marked (IE-Join; SPO-Join, 3.4).
+
+Kernels return after a `SLICE` of work, with ``state``: where to go on, and what is marked.
 """
 
 import numpy as np
@@ -32,6 +34,8 @@ from streamjoin.kernels import Int, Positions, RowIds, bare, inlined
 
 WORD = 64
 FRESH = -1  # the position in a probe that has not begun
+SLICE = 1 << 26  # marks set or cleared, before the next checkpoint: some tenths of a second
+PROBE = 32  # what it costs to look for the marks of a probe, in marks
 
 
 @inlined
@@ -69,6 +73,14 @@ def move_marks(bitmap: Bitmap, places: RowIds, low: Int, high: Int, start: Int, 
         unmark(words, middle, top, places[i])
 
 
+@inlined
+def count_moves(low: Int, high: Int, start: Int, stop: Int) -> Int:
+    """Return how many marks are set or cleared, at most, to go from one range to another."""
+    if start >= high or stop <= low:
+        return high - low + stop - start
+    return abs(start - low) + abs(stop - high)
+
+
 @bare
 def list_marked(
     rows: RowIds,
@@ -80,18 +92,19 @@ def list_marked(
     found_probes: RowIds,
     found_rows: RowIds,
 ) -> int:
-    """Write down matches, probe by probe, until the room may not do; return how many.
+    """Write down matches, probe by probe, until the room or the slice may not do; return how many.
 
     ``state`` is where to go on: the probe, its next place, and the range that is marked.
     """
     words, middle, top = bitmap.words, bitmap.middle, bitmap.top
-    count, room = 0, found_rows.size
+    count, room, work = 0, found_rows.size, np.int64(0)
     probe, position, low, high = state[0], state[1], state[2], state[3]
-    while probe < sought.lows.size:
+    while probe < sought.lows.size and work < SLICE:
         begin, end = sought.lows[probe], sought.highs[probe]
         start, stop = sought.starts[probe], sought.stops[probe]
         if begin < end and start < stop:
             if position == FRESH:
+                work += count_moves(low, high, start, stop)
                 move_marks(bitmap, places, low, high, start, stop)
                 low, high, position = start, stop, begin
             name, last = names[probe], (end - 1) >> 6
@@ -114,22 +127,31 @@ def list_marked(
                     bits = words[np.uint64(word)]
                     position = word << 6
         probe += 1
+        work += PROBE
         position = np.int64(FRESH)
     state[0], state[1], state[2], state[3] = probe, position, low, high
     return count
 
 
 @bare
-def count_marked(places: RowIds, sought: Sought, marks: Counts, lengths: Positions) -> None:
-    """Count the matches of each probe without writing down any."""
+def count_marked(
+    places: RowIds, sought: Sought, marks: Counts, state: Positions, lengths: Positions
+) -> None:
+    """Count the matches of each probe without writing down any, until the slice is done.
+
+    ``state`` is where to go on: the probe, and the range that is marked.
+    """
     words, middle, top = marks.words, marks.middle, marks.top
-    low, high = np.int64(0), np.int64(0)
-    for probe in range(sought.lows.size):
+    probe, low, high, work = state[0], state[1], state[2], np.int64(0)
+    while probe < sought.lows.size and work < SLICE:
         begin, end = sought.lows[probe], sought.highs[probe]
         start, stop = sought.starts[probe], sought.stops[probe]
         lengths[probe] = 0
+        work += PROBE
         if begin >= end or start >= stop:
+            probe += 1
             continue
+        work += count_moves(low, high, start, stop)
         if start >= high or stop <= low:
             if high - low > words.size:
                 wipe(words, middle, top)
@@ -147,3 +169,5 @@ def count_marked(places: RowIds, sought: Sought, marks: Counts, lengths: Positio
             flip_counted(words, middle, top, places[i], -1)
         low, high = start, stop
         lengths[probe] = count_below(words, middle, top, begin, end)
+        probe += 1
+    state[0], state[1], state[2] = probe, low, high

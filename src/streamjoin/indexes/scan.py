@@ -19,10 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
+from streamjoin.interrupts import checkpoint
 from streamjoin.kernels import Int, Keys, Positions, RowIds, kernel
 
 TILE = 1024
 HITS = 1 << 20  # how many hits one probe call holds before it hands them over
+SLICE = 1 << 20  # tiles compared with a probe before the next checkpoint: a tenth of a second
 
 
 @kernel
@@ -43,15 +45,19 @@ def scan_tiles(
     resume: Positions,
     found: RowIds,
     hits: RowIds,
+    steps: Int,
 ) -> int:
     """Compare tiles with probes, from ``resume`` = (tile, probe) on, until ``hits`` may overflow.
 
-    Writes (probe, row) pairs into ``found`` and ``hits``, returns how many, and moves ``resume``.
+    Or until as many ``steps`` are done, a tile and a probe each. Writes (probe, row) pairs into
+    ``found`` and ``hits``, returns how many, and moves ``resume``.
     """
     count = 0
     for begin in range(resume[0], keys.size, TILE):
         tile = keys[begin : begin + TILE]
-        for probe in range(resume[1], lower.size):
+        last = min(lower.size, resume[1] + steps)
+        steps -= last - resume[1]
+        for probe in range(resume[1], last):
             low, high = lower[probe], upper[probe]
             if count_hits(tile, low, high) > 0:
                 if count + tile.size > hits.size:
@@ -62,6 +68,9 @@ def scan_tiles(
                         found[count] = probe
                         hits[count] = row_ids[begin + offset]
                         count += 1
+        if last < lower.size:
+            resume[0], resume[1] = begin, last
+            return count
         resume[1] = 0
     resume[0] = keys.size
     return count
@@ -120,7 +129,8 @@ class Scan:
         found, hits = np.empty(HITS, np.int32), np.empty(HITS, np.int32)
         resume = np.zeros(2, np.int64)
         while resume[0] < keys.size:
-            count = scan_tiles(keys, row_ids, lower, upper, resume, found, hits)
+            checkpoint()
+            count = scan_tiles(keys, row_ids, lower, upper, resume, found, hits, SLICE)
             if count:
                 ends, rows = group_by_probe(found[:count], hits[:count], lower.size)
                 yield Matches(np.concatenate(([0], ends[:-1])), ends, rows)

@@ -15,6 +15,7 @@ from streamjoin.indexes.places import Sought
 from streamjoin.kernels import Int, Positions, RowIds, bare, inlined
 
 ZONE = 1024  # places that are compared before any row is written down
+SLICE = 1 << 20  # zones, before the next checkpoint: a fifth of a second
 
 
 class Zones(NamedTuple):
@@ -63,14 +64,14 @@ def list_scanned(
     found_probes: RowIds,
     found_rows: RowIds,
 ) -> int:
-    """Write down matches zone by zone, until the room may not do; return how many.
+    """Write down matches zone by zone, until the room or the slice may not do; return how many.
 
     ``state`` is where to go on: the probe, and its next place.
     """
     count: Int = 0
-    room = found_rows.size
+    room, work = found_rows.size, 0
     probe, position = state[0], state[1]
-    while probe < sought.lows.size:
+    while probe < sought.lows.size and work < SLICE:
         low, high = sought.lows[probe], sought.highs[probe]
         stop = sought.stops[probe] if low < high else np.int64(0)
         first = sought.starts[probe] if position == FRESH else position
@@ -91,21 +92,26 @@ def list_scanned(
                     found_probes[i] = names[probe]
                     found_rows[i] = rows[found_rows[i]]
             first = last
+            work += 1
         probe += 1
+        work += 1
         position = np.int64(FRESH)
     state[0], state[1] = probe, position
     return count
 
 
 @bare
-def count_scanned(places: RowIds, zones: Zones, sought: Sought, lengths: Positions) -> None:
-    """Count the matches of each probe zone by zone."""
-    for probe in range(sought.lows.size):
+def count_scanned(
+    places: RowIds, zones: Zones, sought: Sought, probe: Int, lengths: Positions
+) -> int:
+    """Count the matches of probes from one on, zone by zone; return the one to go on with."""
+    work: Int = 0
+    while probe < sought.lows.size and work < SLICE:
         low, high = sought.lows[probe], sought.highs[probe]
         first, stop = sought.starts[probe], sought.stops[probe]
         if low >= high:
             stop = first
-        count = 0
+        count: Int = 0
         while first < stop:
             zone = first // ZONE
             last = min(stop, (zone + 1) * ZONE)
@@ -114,7 +120,11 @@ def count_scanned(places: RowIds, zones: Zones, sought: Sought, lengths: Positio
             elif zones.least[zone] < high and zones.greatest[zone] >= low:
                 count += count_inside(places, first, last, low, high)
             first = last
+            work += 1
         lengths[probe] = count
+        work += 1
+        probe += 1
+    return probe
 
 
 @bare

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamjoin.intrawindow.partitioning import chunks
+from streamjoin.interrupts import checkpoint
+from streamjoin.intrawindow.partitioning import SLICE, chunks
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece, even
 from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
@@ -130,13 +131,22 @@ class NPJ:
             if threads > 1:
                 taken = np.empty(words.size + 1, np.uint64)
                 taken = taken[: take_own(words, shift, *own, taken)]
-            count_words(taken, shift, ends)
+            for part in chunks(taken, threads=1):
+                checkpoint()
+                count_words(part, shift, ends)
             return taken
+
+        def build_own(taken: Words) -> None:
+            for part in chunks(taken, threads=1):
+                checkpoint()
+                build(part, shift, ends, table)
 
         shares = share(count_own, ranges, threads)
         start = 0
         for first, last in ranges:
             start = add_up(ends, first, last, start)
-        share(lambda taken: build(taken, shift, ends, table), shares, threads)
+        share(build_own, shares, threads)
+        parts = max(threads, -(-words.size // SLICE))
+        ranges = list(pairwise(buckets * number // parts for number in range(parts + 1)))
         share(lambda own: sort_buckets(table, ends[own[0] : own[1] + 1]), ranges, threads)
         return ends, table

@@ -17,6 +17,7 @@ from streamjoin.prefetching import prefetch
 from streamjoin.threads import share
 
 CHUNK = 1 << 16  # words that are worth a thread
+SLICE = 1 << 22  # words before the next checkpoint: a tenth of a second
 LINE = 8  # words of a cache line
 
 
@@ -64,8 +65,8 @@ def scatter(words: Words, slots: Positions, scattered: Words) -> None:
 
 
 def chunks(words: Words, threads: int) -> list[Words]:
-    """Cut words into even chunks, one a thread if there are enough."""
-    count = min(threads, max(words.size // CHUNK, 1))
+    """Cut words into even chunks: one a thread if there are enough, or some if there are many."""
+    count = max(min(threads, max(words.size // CHUNK, 1)), -(-words.size // SLICE))
     cuts = [words.size * number // count for number in range(count + 1)]
     return [words[cuts[number] : cuts[number + 1]] for number in range(count)]
 

@@ -6,6 +6,8 @@ from threading import Lock
 from time import perf_counter
 from typing import Protocol
 
+from streamjoin.interrupts import checkpoint
+
 PHASES = ("partition", "build", "merge", "probe")  # "build" is sorting, too
 
 
@@ -19,6 +21,7 @@ class Phases:
     @contextmanager
     def time(self, phase: str) -> Iterator[None]:
         """Count what happens meanwhile."""
+        checkpoint()
         begin = perf_counter()
         try:
             yield

@@ -13,6 +13,7 @@ that came with a right tuple lie side by side: what is left are those before and
 
 import numpy as np
 
+from streamjoin.interrupts import checkpoint
 from streamjoin.intrawindow.merging import merge_runs
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece
@@ -125,6 +126,7 @@ class PMJ:
         """Take tuples in; once enough have come, return what matches among these."""
         found, half = [], max(self.delta // 2, 1)
         for first in range(0, max(left.size, right.size), half):
+            checkpoint()
             self.left.add(left[first : first + half])
             self.right.add(right[first : first + half])
             if self.left.count + self.right.count >= self.delta:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamjoin.advisor import MOST_BITS
 from streamjoin.errors import StreamJoinError
-from streamjoin.intrawindow.partitioning import Partitioned, partition
+from streamjoin.intrawindow.partitioning import SLICE, Partitioned, partition
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece, even
 from streamjoin.intrawindow.tables import Ends, bits_for, find_run, sort_buckets
@@ -143,7 +143,7 @@ class PRJ:
 def shares(left: Partitioned, right: Partitioned, threads: int) -> list[tuple[int, int]]:
     """Cut partitions into runs of about the same number of words, some for each thread."""
     ends = left.starts + right.starts
-    count = 1 if threads == 1 else SHARES * threads
+    count = max(1 if threads == 1 else SHARES * threads, -(-int(ends[-1]) // SLICE))
     wanted = [int(ends[-1]) * number // count for number in range(count + 1)]
     cuts = np.searchsorted(ends, wanted)
     cuts[0], cuts[-1] = 0, ends.size - 1

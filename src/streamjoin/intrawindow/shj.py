@@ -15,6 +15,7 @@ thread builds left tuples in, the others probe the cores' right tables; then all
 from collections.abc import Callable
 from functools import partial
 
+from streamjoin.interrupts import checkpoint
 from streamjoin.intrawindow.code_table import CodeTable
 from streamjoin.intrawindow.phases import Phases
 from streamjoin.intrawindow.pieces import Piece
@@ -43,6 +44,7 @@ class SHJ:
         """Take tuples in, and return what they and those before them match."""
         found: list[Piece | None] = []
         for first in range(0, max(left.size, right.size), STEP):
+            checkpoint()
             span = slice(first, first + STEP)
             found += self._push_left(left[span]) if first < left.size else []
             found += self._push_right(right[span]) if first < right.size else []

@@ -18,6 +18,7 @@ from streamjoin.batches import take_rows
 from streamjoin.expressions.datatypes import without_extension
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Candidates
+from streamjoin.interrupts import checkpoint
 from streamjoin.joins.columns import Rows
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.subwindow import Subwindow
@@ -122,6 +123,7 @@ def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
 def checked(found: Found) -> Iterator[Pairs]:
     """Yield the candidate pairs whose keys pass every check, a block at a time."""
     for pairs in found.matches.blocks(BLOCK, found.order):
+        checkpoint()
         for check in found.checks:
             pairs = apply(check, *pairs)
         if pairs[0].size:

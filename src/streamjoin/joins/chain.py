@@ -70,6 +70,15 @@ class Chain:
         return sum(subwindow.nbytes for subwindow in self.subwindows)
 
     @property
+    def choices(self) -> tuple[Layout, str, int | None, int, int]:
+        """What has been learnt of the rows for the next subwindow."""
+        return self.layout, self.structure, self.greatest, self.pushes, self.arrived
+
+    @choices.setter
+    def choices(self, choices: tuple[Layout, str, int | None, int, int]) -> None:
+        self.layout, self.structure, self.greatest, self.pushes, self.arrived = choices
+
+    @property
     def expected(self) -> int:
         """How many rows the next subwindow is going to have, as far as the ones before tell."""
         return len(self.subwindows[-1]) if self.subwindows else 0

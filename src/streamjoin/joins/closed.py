@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.interrupts import checkpoint
 from streamjoin.intrawindow.pieces import Piece
 from streamjoin.intrawindow.protocol import Lazy
 from streamjoin.intrawindow.words import encode
@@ -135,6 +136,7 @@ class ClosedRows:
             found = join_equal(lazy, sides)
             if self.threads == 1:
                 for each in found:
+                    checkpoint()
                     yield from deliver(each)
             else:
                 for items in share(lambda each: list(deliver(each)), found, self.threads):

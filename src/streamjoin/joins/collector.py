@@ -14,6 +14,8 @@ from time import monotonic
 from streamjoin.joins.prepared import Prepared, concatenate
 from streamjoin.keys.operands import Side
 
+Mark = tuple[dict[Side, list[Prepared]], dict[Side, int], float | None]
+
 
 @dataclass
 class Collector:
@@ -55,6 +57,17 @@ class Collector:
     def joined(self) -> dict[Side, Prepared]:
         """Return what waits, as one batch a side; it goes on waiting until `clear`."""
         return {side: concatenate(batches) for side, batches in self.waiting.items()}
+
+    @property
+    def mark(self) -> Mark:
+        """What waits now, for `cut` to go back to."""
+        lengths = {side: len(batches) for side, batches in self.waiting.items()}
+        return self.waiting, lengths, self.since
+
+    def cut(self, mark: Mark) -> None:
+        """Forget the rows that came after a mark, and take back those that waited then."""
+        waiting, lengths, self.since = mark
+        self.waiting = {side: waiting[side][:length] for side, length in lengths.items()}
 
     def clear(self) -> None:
         """Forget what waited."""

@@ -94,6 +94,7 @@ class EagerWindow:
         self.sides: dict[Side, WindowSide] = {side: WindowSide.of(plan) for side in SIDES}
         self.steps = {side: Column() for side in SIDES}  # rows after each push that is settled
         self.is_settled = True
+        self.counts = dict.fromkeys(SIDES, 0)  # rows before the last push
         self.exact = True  # so far, equal codes mean equal keys
 
     def count(self, side: Side) -> int:
@@ -108,6 +109,7 @@ class EagerWindow:
     def push(self, batches: Mapping[Side, Prepared]) -> list[Found]:
         """Take rows in, and return what they match; until `settle`, `undo` takes them out again."""
         self.is_settled = False
+        self.counts = {side: self.count(side) for side in SIDES}
         words: dict[Side, Words] = {}
         for side, batch in batches.items():
             batch = planned(batch, self.plan)
@@ -152,7 +154,7 @@ class EagerWindow:
             if (np.diff(ends) < 0).any() or ends[-1] != ends[-2]:
                 raise SnapshotError(f"{ends[-1]} rows were not pushed as {steps.tolist()}")
             window.steps[side].append(steps)
-        window._replay()
+        window.replay()
         return window
 
     def undo(self) -> None:
@@ -163,10 +165,20 @@ class EagerWindow:
             settled = self.steps[side].values
             self.sides[side].cut(int(settled[-1]) if settled.size else 0)
         self.is_settled = True
-        self._replay()
+        self.replay()
 
-    def _replay(self) -> None:
-        """Let the algorithm go through all pushes once more."""
+    def undo_settled(self) -> None:
+        """Take the last push out, which is settled."""
+        for side, count in self.counts.items():
+            self.sides[side].cut(count)
+            steps = self.steps[side]
+            steps.size -= 1
+            if not self.recipe.has_runs and any(self.counts.values()):
+                steps.append(np.array([count]))
+        self.replay()
+
+    def replay(self) -> None:
+        """Let the algorithm go through all pushes once more; it may have begun to close."""
         self.eager = self.recipe.make()
         steps = {side: [0, *self.steps[side].values.tolist()] for side in SIDES}
         words = {side: self._words(self.sides[side].keys(), 0) for side in SIDES}

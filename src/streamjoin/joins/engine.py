@@ -3,10 +3,19 @@
 It takes record batches whose schemas are known and gives joined record batches. The public
 `StreamJoin` stands above it and deals with what users may pass, an executor below it finds matches
 and holds the windows.
+
+What changes the state is an attempt: until it is committed, an interrupt, or running out of memory,
+leaves everything as it was. A sliding window is committed when rows are stored, after the search
+for their matches. Windows that close are searched once more after that, maybe for long; so there
+it is when the first of them is forgotten, and rows that were stored are taken out again before::
+
+    sliding     search . . . | store, expire
+    closing     search . store . close . . . | forget
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +24,7 @@ import pyarrow as pa
 
 from streamjoin.batches import take_rows
 from streamjoin.errors import StreamJoinError
+from streamjoin.interrupts import checkpoint, commit, shielded
 from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.chain import Chain
@@ -84,6 +94,48 @@ class Engine:
         self.seconds = {"keys": 0.0}
         self.collector = Collector() if collector is None else collector
         self._unsettled: dict[Side, Prepared] | None = None
+        self._is_committed = False
+
+    @contextmanager
+    def attempt(self, settles: bool = True) -> Iterator[None]:
+        """Do something that an interrupt undoes, or leaves as it is if it comes too late.
+
+        What is wrong with the data is no interrupt: it raises `StreamJoinError`, whose notes tell
+        what was dropped. Unless it ``settles``, what `find` has given stays good.
+        """
+        if settles:
+            with shielded():
+                self.settle()
+        self._is_committed = False
+        counters = replace(self.counters, rows=dict(self.counters.rows))
+        before = counters, dict(self.newest), self.watermark, self.is_over, self._unsettled
+        waiting = self.collector.mark
+        self.join.begin()
+        try:
+            checkpoint()
+            yield
+        except StreamJoinError:
+            raise
+        except BaseException:
+            if not self._is_committed:
+                self.counters, self.newest, self.watermark, self.is_over = before[:-1]
+                self._unsettled = before[-1]
+                self.collector.cut(waiting)
+                self.join.undo()
+            raise
+        finally:
+            self.join.conclude()
+
+    def _commit(self) -> None:
+        """Note that there is no way back."""
+        self._is_committed = True
+        commit()
+
+    def _store(self, prepared: dict[Side, Prepared]) -> None:
+        """Store what came, after all its matches have been taken."""
+        if not self.join.can_undo:
+            self._commit()
+        self.join.store(prepared)
 
     @property
     def is_self_join(self) -> bool:
@@ -161,15 +213,16 @@ class Engine:
         self.settle()
         waiting = self.collector.joined()
         try:
-            return list(self._join(waiting, self.numbers))
+            found = list(self._join(waiting, self.numbers))
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
                 "without the one that this is about"
             )
-            raise
-        finally:
             self.collector.clear()
+            raise
+        self.collector.clear()
+        return found
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
@@ -178,7 +231,7 @@ class Engine:
         found = list(self.join.search(coming, self.numbers, deliver=leave))
         if self.join.is_lasting:
             self.collector.clear()
-            self.join.store(coming)
+            self._store(coming)
             return [*found, *self.close_windows(leave)]
         self._unsettled = coming
         return found
@@ -220,7 +273,7 @@ class Engine:
                 f"({error}); push fewer rows at a time, or leave them where they are with find(), "
                 "which can count them, or fetch some at a time"
             ) from error
-        self.join.store(prepared)
+        self._store(prepared)
         self.counters.matches += matches
 
     def count(self, coming: Coming) -> None:
@@ -279,8 +332,16 @@ class Engine:
                     if deliver is None:
                         self.counters.matches += delivery.matches
                     yield delivery
-        finally:
-            join.advance(clock)
+        except StreamJoinError:
+            self._forget(join, clock)
+            raise
+        self._forget(join, clock)
+
+    def _forget(self, join: Executor | Streaming, clock: Clock) -> None:
+        """Drop what has left the window."""
+        if join is self.join and self.join.ends(clock):
+            self._commit()
+        join.advance(clock)
 
     def follow(self, delay: int, deliver: Deliver | None = None) -> list[Any]:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""

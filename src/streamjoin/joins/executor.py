@@ -130,6 +130,27 @@ class Executor(Protocol):
         ...
 
     @property
+    def can_undo(self) -> bool:
+        """Whether `undo` takes out rows that were stored, until `advance` drops what it does."""
+        ...
+
+    def begin(self) -> None:
+        """Begin something that can be undone from here on."""
+        ...
+
+    def undo(self) -> None:
+        """Let all be as it was when that began."""
+        ...
+
+    def conclude(self) -> None:
+        """Keep what was done, and forget how to undo it."""
+        ...
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` drops anything, so that there is no way back."""
+        ...
+
+    @property
     def is_lasting(self) -> bool:
         """Whether what was found stays where it is when rows are stored."""
         ...

@@ -15,7 +15,8 @@ too::
     store      insert L, R
 
 Nothing is inserted before all matches are delivered, so a search that fails has changed nothing,
-and matches may stay where they are, as ranges, until somebody asks for them.
+and matches may stay where they are, as ranges, until somebody asks for them. What it has learnt of
+the rows, to choose layouts by, is forgotten if these are not stored.
 
 Workers are threads, and kernels run without the GIL. What becomes of the matches is up to
 ``deliver``: gather columns, count them, or leave them as ranges.
@@ -27,6 +28,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
+from streamjoin.interrupts import checkpoint
 from streamjoin.joins.candidates import checks_of
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.choosing import Samples, choose, choose_again, choose_order
@@ -40,6 +42,7 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.threads import share
 
 SLICE = 8192  # probes for a worker; with fewer, the threads mostly wait for the GIL
+MOST_PROBES = 1 << 20  # before the next checkpoint: some tenths of a second, in most structures
 
 Asks = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
 
@@ -61,10 +64,12 @@ class Manager:
         self.seconds = {"sort": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: Counter[str] = Counter()  # sent so far, by kind
         self.inserted: list[Prepared] = []  # by the last step
+        self._learnt_before: tuple[Samples, list[Any]] | None = None  # until rows are stored
 
     @property
     def parts(self) -> list[dict[Side, Chain]]:
         """The two chains, the only part."""
+        self.undo()
         return [self.chains]
 
     def learn(self, batches: Batches) -> None:
@@ -73,6 +78,11 @@ class Manager:
         A chain looks whenever its next subwindow is due, and one that keeps its window whole
         whenever as many rows have come as it holds.
         """
+        self.undo()
+        self._learnt_before = (
+            dict(self.samples),
+            [(chain, chain.choices) for chain in self.chains.values()],
+        )
         for side, batch in batches.items():
             if len(batch):
                 self.samples[side] = batch.keys.sample()
@@ -114,6 +124,7 @@ class Manager:
 
     def store(self, batches: Batches) -> None:
         """Insert the batches, after all their matches have been taken."""
+        self._learnt_before = None
         self.insert([batch.kept for batch in batches.values() if len(batch.kept)])
 
     def sort(self, batches: Sequence[Prepared]) -> None:
@@ -138,6 +149,7 @@ class Manager:
         commands = [command for ask in asks for command in self._cut(*ask, mirrored)]
         if self.threads == 1:
             for command in commands:
+                checkpoint()
                 for item in carry_out(command, deliver):
                     self.seconds["probe"] += perf_counter() - begin
                     yield item
@@ -165,10 +177,30 @@ class Manager:
     def restore(self, batches: Batches) -> None:
         """Take back rows that were stored before, without looking for matches."""
         self.learn(batches)
+        self._learnt_before = None
         self.insert(list(batches.values()))
         self.inserted = []
 
     is_lasting = False  # an index moves its rows
+    can_undo = False  # what is stored
+
+    def begin(self) -> None:
+        """Do nothing: a search can be undone until its rows are stored."""
+
+    def undo(self) -> None:
+        """Forget what a search has learnt whose rows were not stored."""
+        if self._learnt_before is not None:
+            self.samples, choices = self._learnt_before
+            for chain, before in choices:
+                chain.choices = before
+            self._learnt_before = None
+
+    def conclude(self) -> None:
+        """Do nothing: there is nothing to keep for it."""
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` changes anything; it may."""
+        return True
 
     def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Give nothing: a match is found as soon as both rows are there."""
@@ -177,7 +209,7 @@ class Manager:
     @property
     def holdings(self) -> Holdings:
         """What both chains hold."""
-        return Holdings.of(self.parts)
+        return Holdings.of([self.chains])
 
     @property
     def nbytes(self) -> int:
@@ -228,6 +260,7 @@ class Manager:
         if not targets:
             return []
         count = min(self.threads, max(len(batch) // SLICE, 1))
+        count = max(count, -(-len(batch) // MOST_PROBES))
         cuts = [len(batch) * number // count for number in range(count + 1)]
         return [Probe(batch, targets, first, last, mirrored) for first, last in pairwise(cuts)]
 

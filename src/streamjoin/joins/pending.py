@@ -118,6 +118,21 @@ class Pending:
 
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
+        self._before: list[tuple[int, list[Waiting]]] | None = None  # what was put together since
+
+    def begin(self) -> None:
+        """Begin something that `undo` takes out again, as long as nothing is dropped."""
+        self._before = []
+
+    def undo(self) -> None:
+        """Take out what has come since `begin`."""
+        while self._before:
+            first, replaced = self._before.pop()
+            self.waiting[first:] = replaced
+
+    def conclude(self) -> None:
+        """Keep what has come."""
+        self._before = None
 
     def __len__(self) -> int:
         return sum(len(each.batch) for each in self.waiting)
@@ -150,6 +165,8 @@ class Pending:
                 first = len(self.waiting)
             else:
                 new = in_order(one) or one
+        if self._before is not None:
+            self._before.append((first, self.waiting[first:]))
         self.waiting[first:] = [Waiting(new, new)]
 
     def due(self, first: int, bound: int) -> Prepared | None:

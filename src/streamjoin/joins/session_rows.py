@@ -19,6 +19,8 @@ Invariants:
 Cost: O(1) for a row that comes, in the columns amortised; O(rows) to follow, take or forget some.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from streamjoin.joins.columns import Column
@@ -139,6 +141,14 @@ class SessionRows:
             self.held.rows.take(rows.astype(np.int32)),
             self.held.keys().take(rows),
         )
+
+    def first_rows(self, count: int) -> Prepared | None:
+        """Gather those of the first rows that are not gone; None if all are."""
+        rows = np.flatnonzero(self.nexts.values[:count] != GONE)
+        if not rows.size:
+            return None
+        able = None if self.able is None else self.able.values[rows] != 0
+        return replace(self.take(rows), can_match=able)
 
     def forget(self, sessions: Keys, rows: Keys) -> None:
         """Let sessions go, and their rows."""

@@ -10,7 +10,8 @@ A session is closed when no row that is still on time can belong to it. Only the
 sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
 
 Cost, beside that of the joins: of a push, its rows and, if eager, those of the sessions that they
-touch; of a watermark, the rows of sessions that end. What else is held does not count.
+touch; of a watermark, the rows of sessions that end. What else is held does not count. To undo a
+step, which only an interrupt asks for, everything is put together anew, in O(rows).
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,20 +55,48 @@ class SessionJoin:
         assert plan.longest_pause is not None
         self.plan, self.closed, self.deliver, self.eager = plan, closed, deliver, eager
         self.adviser, self.gap = adviser, plan.longest_pause
-        self.open, self.groups = OpenSessions(self.gap), SessionGroups(plan)
-        self.held = {side: SessionRows(plan, side) for side in SIDES}
-        self.meetings = Meetings(plan, self.held)
+        self.groups = SessionGroups(plan)
+        self._make_empty()
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
         self._coming: Coming | None = None  # what was searched for: it may be stored next
         self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
 
+        self._sizes: dict[Side, int] | None = None  # rows when a step began that can be undone
+
     is_lasting = True
+    can_undo = True
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._sizes = {side: held.nexts.size for side, held in self.held.items()}
+
+    def undo(self) -> None:
+        """Take out what this step has stored."""
+        self._coming = self._closing = None
+        if self._sizes != {side: held.nexts.size for side, held in self.held.items()}:
+            assert self._sizes is not None
+            before = {side: held.first_rows(self._sizes[side]) for side, held in self.held.items()}
+            self._make_empty()
+            self.restore({side: batch for side, batch in before.items() if batch is not None})
+
+    def conclude(self) -> None:
+        """Keep what this step has stored."""
+        self._sizes = None
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` drops a session."""
+        return self._ended(clock) is not None
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
         self.closed.threads = self.adviser.threads = threads
+
+    def _make_empty(self) -> None:
+        self.open = OpenSessions(self.gap)
+        self.held = {side: SessionRows(self.plan, side) for side in SIDES}
+        self.meetings = Meetings(self.plan, self.held)
 
     def _look_at(self, batches: Batches) -> Coming:
         """Tell what batches change; once, if they are stored after their matches were taken."""

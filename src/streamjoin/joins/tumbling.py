@@ -7,9 +7,12 @@ come, and only what it has left is found at the end. Both give the same pairs::
     emit="close"    rows wait . . . . . . . . . . | closed: all matches
     emit="eager"    matches . matches . matches . | closed: what is left (PMJ), or nothing
     emit="auto"     one or the other, decided when a window opens
+
+Until windows are forgotten, `undo` takes out what the last step has stored.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -32,6 +35,15 @@ BEFORE_ALL = -(2**63)
 OpenWindow = Callable[[], EagerWindow | None]  # None: its rows wait
 
 
+@dataclass
+class Step:
+    """What `TumblingJoin.undo` needs to know of a step."""
+
+    known: set[int]  # the windows that were open before
+    stored: list[EagerWindow] = field(default_factory=list)  # those with a push, which is settled
+    ending: list[EagerWindow] = field(default_factory=list)  # those that have begun to close
+
+
 class TumblingJoin:
     """The windows that are open; ``open_window`` decides how a new one is joined."""
 
@@ -52,8 +64,46 @@ class TumblingJoin:
         self.seconds = {"probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
+        self._step: Step | None = None  # one that can be undone
 
     is_lasting = True
+    can_undo = True
+
+    def begin(self) -> None:
+        """Begin a step."""
+        self._step = Step({*self.eager, *self.lazy})
+        for pending in self.pending.values():
+            pending.begin()
+
+    def undo(self) -> None:
+        """Take out what this step has stored."""
+        assert self._step is not None
+        for window in self._step.stored:
+            window.undo_settled()
+        for window in self._step.ending:
+            window.replay()
+        self._keep_windows(self._step.known)
+        for pending in self.pending.values():
+            pending.undo()
+
+    def conclude(self) -> None:
+        """Keep what this step has stored."""
+        self._step = None
+        for pending in self.pending.values():
+            pending.conclude()
+
+    def _keep_windows(self, known: set[int]) -> None:
+        """Forget all windows but those that were open before."""
+        self.eager = {number: each for number, each in self.eager.items() if number in known}
+        self.lazy &= known
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` drops a window."""
+        bound = self._bound(clock)
+        if bound is None:
+            return False
+        waiting = (each.first for pending in self.pending.values() for each in pending.waiting)
+        return any(number < bound for number in (*self.eager, *waiting))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on; open eager windows keep theirs."""
@@ -95,8 +145,7 @@ class TumblingJoin:
             if not finished:
                 for window in touched:
                     window.undo()
-                self.eager = {number: self.eager[number] for number in self.eager.keys() & known}
-                self.lazy &= known
+                self._keep_windows(known)
 
     def _window(self, number: int) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
@@ -122,6 +171,8 @@ class TumblingJoin:
         self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
         for window in self.touched:
             window.settle()
+        if self._step is not None:
+            self._step.stored += self.touched
         self.touched = []
         for batch in self.inserted:
             if self.eager:
@@ -181,6 +232,8 @@ class TumblingJoin:
         """Look for the matches of the windows before ``bound``; one that fails fails alone."""
         errors: list[StreamJoinError] = []
         for number in sorted(number for number in self.eager if number < bound):
+            if self._step is not None:
+                self._step.ending.append(self.eager[number])
             try:
                 found = self.eager[number].close()
                 yield from self.closed.whole(item for each in found for item in deliver(each))

@@ -8,6 +8,7 @@ with the subwindows of its share of the rows.
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from streamjoin.interrupts import checkpoint
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.commands import Command, Create, Expire, Insert, Probe
 from streamjoin.joins.plan import Layout
@@ -67,4 +68,5 @@ def probe(command: Probe, deliver: Callable[[Found], Iterator[T]]) -> Iterator[T
         if layout not in asked:
             asked[layout] = subwindow.ask(batch, rows)
         for matches in subwindow.search(asked[layout]):
+            checkpoint()
             yield from deliver(Found(batch, subwindow, matches, order, checks, command.mirrored))

@@ -1,8 +1,8 @@
 """A bounded queue between two threads that can be closed from either end.
 
 A full channel makes the one who puts wait, so a slow consumer slows the source down and memory
-does not grow; a closed one wakes both. Nothing goes through in a process that is forked meanwhile:
-whoever stood at the other end is not there.
+does not grow; a closed one wakes both. Who takes may be interrupted while nothing has come. Nothing
+goes through in a process that is forked meanwhile: whoever stood at the other end is not there.
 """
 
 import os
@@ -11,6 +11,7 @@ from threading import Condition
 from typing import Generic, TypeVar
 
 from streamjoin.forks import is_here, refuse_elsewhere
+from streamjoin.interrupts import checkpoint, patience
 
 T = TypeVar("T")
 
@@ -45,7 +46,8 @@ class Channel(Generic[T]):
         refuse_elsewhere(self._process)
         with self._changed:
             while not self._items and not self._closed:
-                self._changed.wait()
+                self._changed.wait(patience())
+                checkpoint()
             if self._closed:
                 raise ClosedError
             item = self._items.popleft()

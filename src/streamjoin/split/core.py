@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.interrupts import Stopped, lent
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.gather import Delivery
@@ -75,11 +76,14 @@ class Core:
             try:
                 if not work.step.is_last:
                     self.take_turns(work.step, work.living)
-                for part in self._search(work.step) if self.is_alive else ():
-                    if part.upto == work.step.last:
-                        last = part
-                    else:
-                        yield part
+                with lent(work.step.holder):
+                    for part in self._search(work.step) if self.is_alive else ():
+                        if part.upto == work.step.last:
+                            last = part
+                        else:
+                            yield part
+            except Stopped:  # whoever asked for it has been interrupted, and drops it
+                pass
             except StreamJoinError as error:  # the data's fault: the same for any core
                 problems.append(Problem(self.number, error))
             except Exception as error:

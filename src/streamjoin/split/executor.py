@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError
 from streamjoin.forks import refuse_elsewhere
+from streamjoin.interrupts import lend
 from streamjoin.joins.chain import Chain
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.manager import Manager
@@ -137,7 +138,7 @@ class SplitExecutor:
     def parts(self) -> list[dict[Side, Chain]]:
         """The chains of every core, when all have done what they were sent."""
         self.wait()
-        return [core.manager.chains for core in self.cores]
+        return [core.manager.parts[0] for core in self.cores]
 
     @property
     def turns(self) -> dict[Side, dict[str, int]]:
@@ -179,6 +180,20 @@ class SplitExecutor:
             distributor.send(Work(self.living, stores=True))
 
     is_lasting = False  # an index moves its rows
+    can_undo = False  # what is stored
+
+    def begin(self) -> None:
+        """Do nothing: a search can be undone until its rows are stored."""
+
+    def undo(self) -> None:
+        """Do nothing now: the cores drop what is left of a search when the next one comes."""
+
+    def conclude(self) -> None:
+        """Do nothing: there is nothing to keep for it."""
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` changes anything; it may."""
+        return True
 
     def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Give nothing: a match is found as soon as both rows are there."""
@@ -187,7 +202,8 @@ class SplitExecutor:
     @property
     def holdings(self) -> Holdings:
         """What all cores hold."""
-        return Holdings.of(self.parts)
+        self.wait()
+        return Holdings.of([core.manager.chains for core in self.cores])
 
     @property
     def nbytes(self) -> int:
@@ -269,6 +285,7 @@ class SplitExecutor:
         """Number a step, and tell which arrivals it has."""
         self._steps += 1
         step = Step(self._steps, batches, interleaved, deliver=deliver, is_last=is_last)
+        step = replace(step, holder=lend())
         if self.ordering is not None:
             first, last = self._span(batches)
             step = replace(step, first=first, last=last)

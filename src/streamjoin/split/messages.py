@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamjoin.interrupts import Lent
 from streamjoin.joins.executor import Batches, Clock, Deliver
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.operands import Side
@@ -26,6 +27,7 @@ class Step:
     last: int = 1
     deliver: Deliver | None = None  # what becomes of matches, if not joined rows
     is_last: bool = False  # a mark without rows: when it comes back, so has all before it
+    holder: Lent | None = None  # tells whether it has been interrupted
 
     def arrivals(self, side: Side, places: RowIds | slice = slice(None)) -> Keys:
         """Return the arrivals of rows, by their places in a batch."""
