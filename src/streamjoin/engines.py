@@ -26,6 +26,7 @@ from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.self_join import SelfJoin
 from streamjoin.joins.sessions import SessionJoin
 from streamjoin.joins.tumbling import TumblingJoin
+from streamjoin.keys.hashing import process_seed
 from streamjoin.keys.operands import Side
 from streamjoin.predicates import Condition, is_symmetric
 from streamjoin.split.executor import SplitExecutor
@@ -40,14 +41,17 @@ def make_engine(
     deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
     numbers: bool = False,
     manager: Callable[..., Manager] = Manager,
+    seed: int | None = None,
 ) -> Engine:
     """Bind a configuration to the schemas of both sides.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
-    numbered even if nothing here asks for it; ``manager`` makes who holds the windows.
+    numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
+    that of hashes, the secret of this process if None.
     """
     condition = config.condition(schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
+    plan = plan.seeded(process_seed() if seed is None else seed)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
     check_ranges(algorithm, len(plan.open_ranges), config.on)

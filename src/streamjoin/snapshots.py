@@ -199,6 +199,7 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         "turns": join.turns if isinstance(join, SplitExecutor) else {},
         "windows": join.saved if isinstance(join, TumblingJoin | SessionJoin) else {},
         "is_over": engine.is_over,
+        "seed": engine.plan.seed,
     }
 
 
@@ -242,7 +243,8 @@ def load_engine(
     config: JoinConfig, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Parts
 ) -> Engine:
     """Make an engine and fill it."""
-    engine = make_engine(config, schemas, is_self=saved["is_self_join"])
+    refuse_unless(is_whole(saved["seed"], 0), "the seed is none")
+    engine = make_engine(config, schemas, is_self=saved["is_self_join"], seed=saved["seed"])
     refuse_unless(engine.is_self_join == saved["is_self_join"], "it cannot be a self-join")
     engine.counters = load_counters(saved["counters"])
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from keys.chosen_keys import keys_of_codes
 
 from intrawindow.small_windows import EXTREMES, HALF, LAST, rows
 from streamjoin.errors import StreamJoinError
 from streamjoin.intrawindow.words import BASE, MOST_ROWS, encode, make_words, rows_of
 from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.keys.hashing import process_seed, secrets_of
 
 KEYS = st.lists(
     st.one_of(st.integers(-3, 3), st.sampled_from(EXTREMES), st.integers(MIN_KEY, MAX_KEY)),
@@ -17,17 +19,10 @@ KEYS = st.lists(
 
 
 def unscramble(code):
-    """The number that scrambles to a code: the same steps backwards, each of which has one."""
-
-    def shift_back(bits, by):
-        whole = bits
-        for _ in range(32 // by):
-            whole = bits ^ (whole >> by)
-        return whole
-
-    bits = shift_back(code, 16) * pow(0xC2B2AE35, -1, 2**32) & LAST
-    bits = shift_back(bits, 13) * pow(0x85EBCA6B, -1, 2**32) & LAST
-    return shift_back(bits, 16)
+    """The number that has a code: that of a code without secrets, and then these backwards."""
+    _, summand, factor = (int(each) for each in secrets_of(process_seed(), "words", 3))
+    [bits] = keys_of_codes([code])
+    return bits * pow(factor, -1, 2**32) % 2**32 ^ summand >> 32
 
 
 @given(left=KEYS, right=KEYS)

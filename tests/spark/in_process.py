@@ -303,7 +303,7 @@ def join_tables(
     dice, rows = Random(seed), dict(zip(SIDES, (left, right), strict=True))
     draft = make(1)
     samples = {
-        side: Sampled(table.num_rows, prepare(draft.plan(), side, as_batch(table)))
+        side: Sampled(table.num_rows, prepare(draft.routing_plan(), side, as_batch(table)))
         for side, table in rows.items()
     }
     layout = lay_out(draft, samples, cores)

@@ -3,13 +3,17 @@
 The study's algorithms move tuples of eight bytes. A 64-bit key does not fit into one beside a row
 number, so a word holds a code instead::
 
-    key - base   0000 0000 | 0000 002A        the upper half folded into the lower, then scrambled
+    key - base   0000 0000 | 0000 002A        the upper half hashed into the lower, then scrambled
     word         9D41 6B07 | 0000 0003        code 9D416B07, row 3
 
 Scrambling is one to one, so keys whose upper halves (of ``key - base``) are all 0 have different
 codes if they are different: then codes tell the whole truth, and ``exact`` says so. Otherwise equal
 codes are candidates, to be checked by their keys; of n and m distinct keys about ``n * m / 2**32``
-pairs are false ones. Any bits of a code are as good as a hash, whatever the keys look like.
+pairs are false ones. Any bits of a code are as good as a hash, whatever the keys look like: both
+steps depend on secrets of this process, so nobody can choose keys whose codes, or bits of codes,
+are equal. The upper half is hashed by a strongly universal function (Dietzfelbinger, "Universal
+hashing and k-wise independent random variables via integer arithmetic without primes", 1996): two
+keys that differ have equal codes once in 2**32, whoever chose them.
 
 Sorted words are in the order of their codes, equal ones in the order of their rows.
 """
@@ -21,6 +25,7 @@ from numpy.typing import NDArray
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.kernels import Int, Keys, RowIds, kernel
+from streamjoin.keys.hashing import Secrets, process_seed, secrets_of
 
 Words = NDArray[np.uint64]
 
@@ -40,24 +45,29 @@ class Encoded(NamedTuple):
 
 
 @kernel
-def scramble(code: Int) -> Int:
-    """Map 32 bits to 32 bits, one to one, so that every input bit reaches every output bit."""
+def scramble(code: Int, factor: Int) -> Int:
+    """Map 32 bits to 32 bits, one to one, so that every input bit reaches every output bit.
+
+    The factor is odd.
+    """
     # Numba computes with 64 bits, whatever it is given: each step is cut to 32.
-    bits = np.uint32(code)
+    bits = np.uint32(np.uint32(code) * np.uint32(factor))
     bits = np.uint32(np.uint32(bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
     bits = np.uint32(np.uint32(bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
     return np.uint32(bits ^ (bits >> 16))
 
 
 @kernel
-def pack(keys: Keys, base: Int, first: Int, words: Words) -> bool:
+def pack(keys: Keys, base: Int, first: Int, secrets: Secrets, words: Words) -> bool:
     """Write the words of keys, with rows from ``first`` on; tell whether their codes are exact."""
     upper = np.uint32(0)
+    multiplier, summand, factor = secrets[0], secrets[1], np.uint32(secrets[2])
     for i in range(keys.size):
         offset = np.uint64(keys[i] - base)
         high = np.uint32(offset >> np.uint64(32))
         upper |= high
-        code = scramble(np.uint32(offset) ^ np.uint32(high * np.uint32(0x9E3779B1)))
+        hashed = np.uint32((multiplier * np.uint64(high) + summand) >> np.uint64(32))
+        code = scramble(np.uint32(offset) ^ hashed, factor)
         words[i] = np.uint64(code) << np.uint64(32) | np.uint64(np.uint32(first + i))
     return upper == np.uint32(0)
 
@@ -70,7 +80,7 @@ def make_words(keys: Keys, base: int = BASE, first: int = 0) -> tuple[Words, boo
             f"{MOST_ROWS:,} can be numbered; give a shorter window"
         )
     words = np.empty(keys.size, np.uint64)
-    exact = pack(keys, base, first, words)
+    exact = pack(keys, base, first, secrets_of(process_seed(), "words", 3), words)
     return words, bool(exact)
 
 

@@ -27,7 +27,7 @@ from streamjoin.joins.candidates import Check, Found
 from streamjoin.joins.columns import Rows
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import JoinPlan, KeyColumns, hash_equalities
+from streamjoin.joins.plan import JoinPlan, KeyColumns
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.tables import join_prepared
 from streamjoin.kernels import Keys
@@ -59,7 +59,7 @@ def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
         return np.zeros(keys.rows, np.int64), True
     if len(plan.equalities) == 1 and plan.equalities[0].exact:
         return keys.equalities[0], True
-    return hash_equalities(keys), False
+    return plan.hash_equalities(keys), False
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from streamjoin.expressions.parsing import columns
 from streamjoin.kernels import Keys, RowIds
 from streamjoin.keys.composite import compose, compose_range
-from streamjoin.keys.hashing import mix_into
+from streamjoin.keys.hashing import FIXED, hash_columns
 from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.parts import EqualityPart, RangePart
@@ -107,6 +107,12 @@ class JoinPlan:
     counted: dict[Side, int] | None = None  # the rows of a count window
     implied: frozenset[int] = frozenset()  # range parts that hold wherever the equalities do
     longest_pause: int | None = None  # session windows: in keys of the time part
+    seed: int = FIXED  # of hashes
+
+    def seeded(self, seed: int) -> "JoinPlan":
+        """Return the same plan with other hashes."""
+        equalities = tuple(replace(part, seed=seed) for part in self.equalities)
+        return replace(self, equalities=equalities, seed=seed)
 
     @property
     def same_keys(self) -> bool:
@@ -214,11 +220,12 @@ class JoinPlan:
         if layout.range_part is None:
             if not layout.equalities:
                 return np.zeros(keys.rows, np.int64)  # nothing to sort by: all rows are candidates
-            return keys.equalities[0] if self.is_exact(layout) else hash_equalities(keys)
+            return keys.equalities[0] if self.is_exact(layout) else self.hash_equalities(keys)
         range_keys = keys.ranges[layout.range_part]
         if not layout.equalities:
             return range_keys
-        return compose(hash_equalities(keys), range_keys, self.ranges[layout.range_part].floating)
+        hashes = self.hash_equalities(keys)
+        return compose(hashes, range_keys, self.ranges[layout.range_part].floating)
 
     def index_ranges(
         self, layout: Layout, side: Side, index_keys: Keys, keys: KeyColumns, order: RowIds | None
@@ -235,16 +242,12 @@ class JoinPlan:
             return part.ranges(side, index_keys)
         if order is not None:
             keys = keys.take(order)
-        hashes = hash_equalities(keys)
+        hashes = self.hash_equalities(keys)
         ranges = part.ranges(side, keys.ranges[layout.range_part])
         composed = [compose_range(hashes, lower, upper, part.floating) for lower, upper in ranges]
         # Rounded, two ranges can share a key, and what lies there would be found twice.
         return make_disjoint(composed) if len(composed) > 1 else composed
 
-
-def hash_equalities(keys: KeyColumns) -> Keys:
-    """Return one hash of all equality keys of a row."""
-    hashes = np.zeros(keys.equalities[0].size, np.int64)
-    for column in keys.equalities:
-        mix_into(hashes, column)
-    return hashes
+    def hash_equalities(self, keys: KeyColumns) -> Keys:
+        """Return one hash of all equality keys of a row."""
+        return hash_columns(keys.equalities, self.seed)

@@ -2,7 +2,7 @@
 
 ::
 
-    slots    group 7 | number 4      linear probing, at most two thirds full
+    slots    group 7 | number 4      linear probing by a secret hash, at most two thirds full
              empty   | none
              group 9 | number 1
 
@@ -20,7 +20,7 @@ Cost: O(1) each, amortised; 16 bytes a slot. Of a table made anew, half or less 
 import numpy as np
 
 from streamjoin.kernels import Int, Keys, Positions, inlined, kernel
-from streamjoin.keys.hashing import mix
+from streamjoin.keys.hashing import Secrets, mix_secretly, process_seed, secrets_of
 from streamjoin.prefetching import AHEAD, prefetch
 
 NONE = -1
@@ -29,58 +29,58 @@ FEWEST = 1 << 6  # slots, if there are any
 
 
 @inlined
-def home_of(slots: Keys, group: Int) -> Int:
+def home_of(slots: Keys, secrets: Secrets, group: Int) -> Int:
     """Return where the slot of a group is if no other has taken it."""
-    return SLOT * (mix(group) & (slots.size // SLOT - 1))
+    return SLOT * (mix_secretly(group, secrets) & (slots.size // SLOT - 1))
 
 
 @inlined
-def ask_for(slots: Keys, groups: Keys, place: Int) -> None:
+def ask_for(slots: Keys, secrets: Secrets, groups: Keys, place: Int) -> None:
     """Prefetch the slot of a group; behind the last one, that of the last."""
-    prefetch(slots, home_of(slots, groups[min(place, groups.size - 1)]))
+    prefetch(slots, home_of(slots, secrets, groups[min(place, groups.size - 1)]))
 
 
 @inlined
-def slot_of(slots: Keys, group: Int) -> Int:
+def slot_of(slots: Keys, secrets: Secrets, group: Int) -> Int:
     """Return where the slot of a group is, or the empty one where it belongs."""
-    at = home_of(slots, group)
+    at = home_of(slots, secrets, group)
     while slots[at + 1] != NONE and slots[at] != group:
         at = (at + SLOT) & (slots.size - 1)
     return at
 
 
 @kernel
-def look_up(slots: Keys, groups: Keys) -> Keys:
+def look_up(slots: Keys, secrets: Secrets, groups: Keys) -> Keys:
     """Return the number of each group, or NONE; equal neighbours are looked up once."""
     found = np.empty_like(groups)
     for i in range(groups.size):
-        ask_for(slots, groups, i + AHEAD)
+        ask_for(slots, secrets, groups, i + AHEAD)
         if i > 0 and groups[i] == groups[i - 1]:
             found[i] = found[i - 1]
         else:
-            found[i] = slots[slot_of(slots, groups[i]) + 1]
+            found[i] = slots[slot_of(slots, secrets, groups[i]) + 1]
     return found
 
 
 @kernel
-def put(slots: Keys, groups: Keys, numbers: Keys) -> int:
+def put(slots: Keys, secrets: Secrets, groups: Keys, numbers: Keys) -> int:
     """Set the numbers of groups; return how many groups are new. There must be room."""
     new = 0
     for i in range(groups.size):
-        ask_for(slots, groups, i + AHEAD)
-        at = slot_of(slots, groups[i])
+        ask_for(slots, secrets, groups, i + AHEAD)
+        at = slot_of(slots, secrets, groups[i])
         new += slots[at + 1] == NONE
         slots[at], slots[at + 1] = groups[i], numbers[i]
     return new
 
 
 @kernel
-def claim(slots: Keys, groups: Keys) -> Positions:
+def claim(slots: Keys, secrets: Secrets, groups: Keys) -> Positions:
     """Let the first place of each group be its number; return that for every place."""
     firsts = np.empty_like(groups)
     for i in range(groups.size):
-        ask_for(slots, groups, i + AHEAD)
-        at = slot_of(slots, groups[i])
+        ask_for(slots, secrets, groups, i + AHEAD)
+        at = slot_of(slots, secrets, groups[i])
         if slots[at + 1] == NONE:
             slots[at], slots[at + 1] = groups[i], i
         firsts[i] = slots[at + 1]
@@ -97,11 +97,11 @@ def count_kept(slots: Keys, renumbered: Keys) -> int:
 
 
 @kernel
-def move(old: Keys, renumbered: Keys, slots: Keys) -> None:
+def move(old: Keys, renumbered: Keys, slots: Keys, secrets: Secrets) -> None:
     """Put the groups of a table whose number does not become NONE into an empty one."""
     for at in range(0, old.size, SLOT):
         if old[at + 1] != NONE and renumbered[old[at + 1]] != NONE:
-            to = slot_of(slots, old[at])
+            to = slot_of(slots, secrets, old[at])
             slots[to], slots[to + 1] = old[at], renumbered[old[at + 1]]
 
 
@@ -113,6 +113,7 @@ class GroupTable:
         while count < 2 * room:
             count *= 2
         self.slots = np.full(SLOT * count, NONE)
+        self.secrets = secrets_of(process_seed(), "groups")
         self.used = 0
 
     @property
@@ -128,7 +129,9 @@ class GroupTable:
 
     def find(self, groups: Keys) -> Keys:
         """Return the number of each group, or NONE."""
-        return look_up(self.slots, groups) if self.used else np.full(groups.size, NONE)
+        return (
+            look_up(self.slots, self.secrets, groups) if self.used else np.full(groups.size, NONE)
+        )
 
     def has_room(self, count: int) -> bool:
         """Whether so many groups may be new."""
@@ -137,7 +140,7 @@ class GroupTable:
     def put(self, groups: Keys, numbers: Keys) -> None:
         """Set the numbers, from 0 on, of groups; see `has_room`."""
         assert self.has_room(groups.size)
-        self.used += put(self.slots, groups, numbers)
+        self.used += put(self.slots, self.secrets, groups, numbers)
 
     def renew(self, renumbered: Keys, room: int = 0) -> None:
         """Make the table anew: number n becomes ``renumbered[n]``, and goes if that is NONE.
@@ -146,7 +149,7 @@ class GroupTable:
         """
         used = count_kept(self.slots, renumbered)
         slots = GroupTable(used + room).slots
-        move(self.slots, renumbered, slots)
+        move(self.slots, renumbered, slots, self.secrets)
         self.slots, self.used = slots, used
 
     @property
@@ -169,4 +172,7 @@ def first_places(groups: Keys) -> Positions:
     >>> first_places(np.array([7, 9, 7, 8, 9]))
     array([0, 1, 0, 3, 1])
     """
-    return claim(GroupTable(groups.size).slots, groups) if groups.size else groups
+    if not groups.size:
+        return groups
+    table = GroupTable(groups.size)
+    return claim(table.slots, table.secrets, groups)

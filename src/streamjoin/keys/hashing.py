@@ -1,17 +1,62 @@
-"""Hashes of equality values, the same on every machine and in every run.
+"""Hashes of equality values: keyed with a secret in memory, the same everywhere where they must be.
 
-A snapshot holds keys made from these hashes, so they may never change: a mixer for int64 keys
-(the finaliser of SplitMix64) and, for strings and binary, the same over eight bytes at a time.
+Whoever knows a hash can choose keys that all have the same one, and then every row is a candidate
+of every other. So what only this process sees is hashed with a secret ``seed``, drawn anew in each
+process: strings and binary with SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input
+PRF", 2012), and several int64 keys by products with secret numbers, whose halves are folded as in
+wyhash. A snapshot holds keys made from these hashes, so it tells the seed, and the join that is
+restored goes on with it.
+
+With the seed `FIXED`, hashes are the same on every machine and in every run, for rows that several
+processes deal out alike (Spark), and for snapshots that tell no seed: a mixer for int64 keys (the
+finaliser of SplitMix64) and, for strings and binary, the same over eight bytes at a time. They may
+never change. Chosen keys can send all rows to one core then, and do no more than that.
 """
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from secrets import randbits
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numba import types
 from numpy.typing import NDArray
 
-from streamjoin.kernels import Int, Keys, kernel
+from streamjoin.atomics import instruction
+from streamjoin.errors import StreamJoinError
+from streamjoin.kernels import Int, Keys, inlined, kernel
 
 NULL_HASH = 0x243F6A8885A308D3  # any constant: where NULL equals NULL it needs a hash too
+FIXED = 0  # the seed of hashes that are the same everywhere
+VARIABLE = "STREAMJOIN_HASH_SEED"  # of the environment: for runs that give rows in the same order
+WORD = 8  # bytes
+Secrets = NDArray[np.uint64]
+
+
+@lru_cache(maxsize=1)
+def process_seed() -> int:
+    """Return the seed of this process: a secret, unless the environment has one."""
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        return randbits(63) + 1
+    if not given.isdecimal() or not 0 < int(given) < 2**63:
+        raise StreamJoinError(
+            f"{VARIABLE}={given!r} in the environment is no seed; give a whole number from 1 to "
+            f"{2**63 - 1}, or unset it for one that nobody knows"
+        )
+    return int(given)
+
+
+@lru_cache(maxsize=1024)
+def secrets_of(seed: int, purpose: str, count: int = 2) -> Secrets:
+    """Return secret numbers for one purpose, all odd: they are factors, too."""
+    digest = blake2b(f"{seed} {purpose}".encode(), digest_size=WORD * count).digest()
+    found: Secrets = np.frombuffer(digest, np.uint64) | np.uint64(1)
+    return found
 
 
 @kernel
@@ -23,11 +68,50 @@ def mix(value: Int) -> Int:
     return np.int64(bits ^ (bits >> np.uint64(31)))
 
 
+@instruction
+def fold(typing: Any, one: Any, other: Any) -> Any:
+    """Multiply two numbers, and return the upper half of the product xor the lower."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = context.get_value_type(types.int64).__class__(128)
+        one, other = (builder.zext(each, wide) for each in arguments)
+        product = builder.mul(one, other)
+        upper = builder.lshr(product, wide(64))
+        narrow = context.get_value_type(types.uint64)
+        return builder.xor(builder.trunc(upper, narrow), builder.trunc(product, narrow))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@inlined
+def mix_secretly(value: Int, secrets: Secrets) -> Int:
+    """Scramble 64 bits in a way that only those know who know the secrets."""
+    return mix(fold(np.uint64(value) ^ secrets[0], secrets[1]))
+
+
 @kernel
 def mix_into(hashes: Keys, keys: Keys) -> None:
     """Fold one more column of keys into the running hashes."""
     for i in range(hashes.size):
         hashes[i] = mix(np.uint64(hashes[i]) * np.uint64(31) + np.uint64(keys[i]))
+
+
+@kernel
+def add_secretly(hashes: Keys, keys: Keys, secrets: Secrets) -> None:
+    """Add one more column of keys to running sums; the secrets are this column's own."""
+    for i in range(hashes.size):
+        hashes[i] += np.int64(mix_secretly(keys[i], secrets))
+
+
+def hash_columns(columns: Sequence[Keys], seed: int) -> Keys:
+    """Return one hash of all keys of a row."""
+    hashes = np.zeros(columns[0].size, np.int64)
+    for number, column in enumerate(columns):
+        if seed == FIXED:
+            mix_into(hashes, column)
+        else:
+            add_secretly(hashes, column, secrets_of(seed, f"column {number}"))
+    return hashes
 
 
 @kernel
@@ -46,9 +130,74 @@ def hash_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> Keys:
     return hashes
 
 
-def hash_bytes(array: pa.Array) -> Keys:
+@inlined
+def rotate(word: Int, bits: Int) -> Int:
+    """Rotate a word to the left."""
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@inlined
+def sip_round(a: Int, b: Int, c: Int, d: Int) -> tuple[Int, Int, Int, Int]:
+    """Do one round of SipHash."""
+    a, c = a + b, c + d
+    b, d = rotate(b, 13) ^ a, rotate(d, 16) ^ c
+    a, c = rotate(a, 32) + d, c + b
+    d, b = rotate(d, 21) ^ a, rotate(b, 17) ^ c
+    return a, b, rotate(c, 32), d
+
+
+@inlined
+def read_word(data: NDArray[np.uint8], first: Int, count: Int) -> Int:
+    """Read up to eight bytes, the first one last."""
+    word = np.uint64(0)
+    if count >= WORD:  # with a known number of bytes, this is one instruction
+        for byte in range(WORD):
+            word |= np.uint64(data[first + byte]) << np.uint64(8 * byte)
+        return word
+    for byte in range(count):
+        word |= np.uint64(data[first + byte]) << np.uint64(8 * byte)
+    return word
+
+
+@kernel
+def sip_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8], secrets: Secrets) -> Keys:
+    """Hash the bytes between neighbouring offsets by SipHash-1-3, with secrets as its key."""
+    hashes = np.empty(offsets.size - 1, np.int64)
+    for i in range(hashes.size):
+        at, last = offsets[i], offsets[i + 1]
+        length = np.uint64(last - at)
+        a, b = (
+            secrets[0] ^ np.uint64(0x736F6D6570736575),
+            secrets[1] ^ np.uint64(0x646F72616E646F6D),
+        )
+        c, d = (
+            secrets[0] ^ np.uint64(0x6C7967656E657261),
+            secrets[1] ^ np.uint64(0x7465646279746573),
+        )
+        while True:
+            word = read_word(data, at, last - at)
+            is_last = last - at < WORD
+            if is_last:
+                word |= length << np.uint64(56)
+            d ^= word
+            a, b, c, d = sip_round(a, b, c, d)
+            a ^= word
+            if is_last:
+                break
+            at += WORD
+        c ^= np.uint64(0xFF)
+        for _ in range(3):
+            a, b, c, d = sip_round(a, b, c, d)
+        hashes[i] = np.int64(a ^ b ^ c ^ d)
+    return hashes
+
+
+def hash_bytes(array: pa.Array, seed: int = FIXED) -> Keys:
     """Return a 64-bit hash of each string or binary value; NULLs get any."""
-    return hash_slices(*slices_of(array))
+    offsets, data = slices_of(array)
+    if seed == FIXED:
+        return hash_slices(offsets, data)
+    return sip_slices(offsets, data, secrets_of(seed, "bytes"))
 
 
 def slices_of(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -37,6 +37,7 @@ class EqualityPart:
     source: Equality
     operands: Operands
     exact: bool
+    seed: int = field(default=hashing.FIXED, kw_only=True)  # of hashes
 
     @classmethod
     def bind(cls, source: Equality, schemas: Schemas) -> "EqualityPart":
@@ -61,7 +62,7 @@ class EqualityPart:
         """Return each row's key, and which rows have one."""
         values = self.operands.values(side, batch)
         is_ordered = self.operands.key_type is not None
-        keys = sort_keys.encode(values) if is_ordered else hash_values(values)
+        keys = sort_keys.encode(values) if is_ordered else hash_values(values, self.seed)
         valid = validity(values)
         if self.source.null_safe and valid is not None:
             return np.where(valid, keys, hashing.NULL_HASH), None
@@ -86,9 +87,9 @@ class EqualityPart:
         return operator(this=exp.paren(left), expression=exp.paren(right))
 
 
-def hash_values(values: pa.Array) -> Keys:
+def hash_values(values: pa.Array, seed: int) -> Keys:
     """Return hashes that are equal where the values are."""
-    return hashing.hash_bytes(bytes_of(values))
+    return hashing.hash_bytes(bytes_of(values), seed)
 
 
 def bytes_of(values: pa.Array) -> pa.Array:

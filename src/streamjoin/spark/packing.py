@@ -60,7 +60,7 @@ class StreamPacker:
         if spec.numbered:  # rows that cannot match count too
             yield from self._to_all(rows, facts)
             return
-        batch = prepare(spec.plan(), self.side, rows)
+        batch = prepare(spec.routing_plan(), self.side, rows)
         facts["null_times"] = batch.null_times
         if table is None:
             yield from self._to_all(batch.rows, facts)

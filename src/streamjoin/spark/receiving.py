@@ -101,7 +101,7 @@ def receive(
         else:
             coming.probing.append(batch)
     if not spec.numbered:
-        prepared = [(side, prepare(spec.plan(), side, batch)) for side, batch in common]
+        prepared = [(side, prepare(spec.routing_plan(), side, batch)) for side, batch in common]
         received.table = agree(spec, table, received.facts, [batch for _, batch in prepared])
         for side, rows in prepared:
             pick(spec, number, received, side, rows)

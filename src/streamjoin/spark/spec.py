@@ -15,10 +15,11 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery, Names, gather
 from streamjoin.joins.manager import Manager
 from streamjoin.joins.ordering import Ordering
-from streamjoin.joins.plan import SIDES, JoinPlan, hash_equalities
+from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.joins.prepared import Prepared
 from streamjoin.joins.routing import RoutingTable
 from streamjoin.kernels import Keys
+from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.spark.ordered_rows import OrderedManager
@@ -97,8 +98,12 @@ class JoinSpec:
         }
 
     def plan(self) -> JoinPlan:
-        """Return the plan, bound once a process."""
+        """Return the plan, bound once a process; its hashes are a secret of that."""
         return plan_of(self)
+
+    def routing_plan(self) -> JoinPlan:
+        """Return the plan of rows that are dealt out, whose hashes all processes know."""
+        return routing_plan_of(self)
 
     @property
     def _deliver(self) -> Callable[[Found, pa.Schema], Iterator[Delivery]]:
@@ -137,8 +142,9 @@ class JoinSpec:
 
     def route_keys(self, batch: Prepared) -> Keys:
         """Return the key by which each row is stored."""
+        assert batch.plan.seed == FIXED, "rows are dealt out by `routing_plan`"
         if self.routing == "hash":
-            return hash_equalities(batch.keys)
+            return batch.plan.hash_equalities(batch.keys)
         if self.route_part is None:
             return np.zeros(len(batch), np.int64)
         return batch.keys.ranges[self.route_part]
@@ -167,3 +173,9 @@ def _gather(
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec."""
     return make_engine(spec.config, spec.schemas).plan
+
+
+@lru_cache(maxsize=32)
+def routing_plan_of(spec: JoinSpec) -> JoinPlan:
+    """Bind a spec."""
+    return plan_of(spec).seeded(FIXED)

@@ -79,7 +79,7 @@ def sample(frame: DataFrame, spec: JoinSpec, side: Side) -> Sampled:
     schema = pa.schema([spec.schemas[side].field(name) for name in names])
     batches = drawn.select(plain).to_batches()
     batch = in_one_piece([conform(each, schema) for each in batches], schema)
-    return Sampled(rows, prepare(spec.plan(), side, batch))
+    return Sampled(rows, prepare(spec.routing_plan(), side, batch))
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class TablePacker:
         part, number = context.partitionId() if context else 0, 0
         role = Role.STORE if self.side == self.layout.stored else Role.PROBE
         for rows in rounds(batches, self.spec.schemas[self.side]):
-            batch = prepare(self.spec.plan(), self.side, rows)
+            batch = prepare(self.spec.routing_plan(), self.side, rows)
             for core, frame in self._frames(batch):
                 label = self.spec.labels[core]
                 yield frames.envelope([(label, SIDES.index(self.side), role, part, number, frame)])
