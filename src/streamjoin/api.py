@@ -149,6 +149,9 @@ class StreamJoin:
 
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.
+
+        If it is interrupted, by Ctrl-C say, it has not happened, unless the exception has
+        ``results``: then it has, and they are what it would have returned. So with all calls.
         """
         self._begin()
         return self._table(lambda: self._push(left, right))

@@ -15,7 +15,7 @@ it is when the first of them is forgotten, and rows that were stored are taken o
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -62,6 +62,10 @@ class Counters:
     late: int = 0
     null_times: int = 0
 
+    def copy(self) -> "Counters":
+        """Return what has been seen so far."""
+        return Counters(dict(self.rows), self.matches, self.late, self.null_times)
+
 
 @dataclass(frozen=True)
 class Coming:
@@ -103,11 +107,11 @@ class Engine:
         What is wrong with the data is no interrupt: it raises `StreamJoinError`, whose notes tell
         what was dropped. Unless it ``settles``, what `find` has given stays good.
         """
-        if settles:
+        if settles and self._unsettled is not None:
             with shielded():
                 self.settle()
         self._is_committed = False
-        counters = replace(self.counters, rows=dict(self.counters.rows))
+        counters = self.counters.copy()
         before = counters, dict(self.newest), self.watermark, self.is_over, self._unsettled
         waiting = self.collector.mark
         self.join.begin()
@@ -128,8 +132,9 @@ class Engine:
 
     def _commit(self) -> None:
         """Note that there is no way back."""
-        self._is_committed = True
-        commit()
+        if not self._is_committed:
+            self._is_committed = True
+            commit()
 
     def _store(self, prepared: dict[Side, Prepared]) -> None:
         """Store what came, after all its matches have been taken."""

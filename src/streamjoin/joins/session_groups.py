@@ -13,7 +13,7 @@ A name that has been passed over stays taken by its first owner, even when nothi
 any more: others would go by a new name while their sessions are open under the old one.
 
 Cost: O(1) for a row: a look into a hash table, and a comparison of keys. Names are passed over once
-in 2^64 pairs of groups, unless somebody has looked for them.
+in 2^64 pairs of groups, and nobody can look for such keys: hashes are a secret (`keys.hashing`).
 """
 
 from collections.abc import Mapping
