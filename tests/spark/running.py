@@ -24,7 +24,7 @@ class Streams:
         self.session, self.folder, self.delay = session, folder, delay
         self.batches: list[tuple[pa.Table, pa.Table]] = []
         for side in SIDES:
-            (folder / side).mkdir(parents=True)
+            (folder / side).mkdir(parents=True, exist_ok=True)
 
     def add(self, left: pa.Table, right: pa.Table) -> None:
         """Write the next micro-batch; either side may have no rows."""

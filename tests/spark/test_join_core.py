@@ -250,7 +250,7 @@ def test_rows_before_1970_are_not_late_while_there_is_no_watermark():
     ("on", "columns", "window", "told"),
     [
         ("l.a <= r.b", 8, sj.TimeWindow("5 ms"), "condition was l.a < r.b and is l.a <= r.b"),
-        (EVERY, 7, sj.TimeWindow("5 ms"), "left columns was id int64, t timestamp[us, tz=UTC], k"),
+        (EVERY, 7, sj.TimeWindow("5 ms"), "left columns was id bigint, t timestamp, k bigint"),
         (EVERY, 8, sj.TimeWindow("6 ms"), "after=5 milliseconds) and is TimeWindow(before=6 mill"),
         (EVERY, 8, sj.CountWindow(5), "and is CountWindow(left=5, right=5)"),
         ("l.k = r.k", 8, sj.TimeWindow("5 ms"), "routing was split and is hash"),

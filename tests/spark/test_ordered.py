@@ -248,7 +248,7 @@ def test_a_state_of_another_order_is_refused():
     cluster = Cluster(make_join(EVERY, TIMED, 2, **window))
     cluster.batch(plain(0, 1), plain(0, 1))
     cluster.spec = make_join(EVERY, TIMED, 2, ordered=4, **window)
-    with pytest.raises(SnapshotError, match="ordered was None and is 4"):
+    with pytest.raises(SnapshotError, match="ordered was nothing and is 4"):
         cluster.batch(plain(1, 1), plain(1, 1))
 
 

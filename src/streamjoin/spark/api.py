@@ -15,6 +15,7 @@ from streamjoin.joins.plan import SIDES
 from streamjoin.predicates import Condition
 from streamjoin.spark.arrival_order import meetings, number_rows
 from streamjoin.spark.explanation import explain_join
+from streamjoin.spark.facts import Asked
 from streamjoin.spark.planning import (
     Inputs,
     backticks,
@@ -172,13 +173,31 @@ def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
 
 
 def make_spec(
-    inputs: Inputs, routing: str, route_part: int | None, labels: tuple[int, ...], name: str
+    inputs: Inputs,
+    routing: str,
+    route_part: int | None,
+    labels: tuple[int, ...],
+    name: str,
+    is_cores_asked: bool = True,
 ) -> JoinSpec:
     """Put a spec together."""
     left, right = (inputs.schemas[side] for side in SIDES)
     columns = (inputs.columns["left"], inputs.columns["right"])
     config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
-    return JoinSpec(config, left, right, columns, routing, route_part, labels, name, ordering)
+    asked = inputs.asked or Asked(config.on, config.time)
+    return JoinSpec(
+        config,
+        left,
+        right,
+        columns,
+        routing,
+        route_part,
+        labels,
+        name,
+        asked,
+        ordering,
+        is_cores_asked,
+    )
 
 
 def join_counted(
@@ -277,7 +296,8 @@ def stream_spec(
             )
         cores = 1
     part = range_part(plan, tables=False) if kind == "range" else None
-    return make_spec(inputs, kind, part, labels(cores or partitions, partitions), name)
+    chosen = labels(cores or partitions, partitions)
+    return make_spec(inputs, kind, part, chosen, name, is_cores_asked=cores is not None)
 
 
 def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:

@@ -8,6 +8,7 @@ Spark's arithmetic on timestamps goes by local time, and so do the keys::
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -26,12 +27,12 @@ from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.predicates import Band, Equality, Inequality, NotEqual
 from streamjoin.predicates.intervals import Bound, Interval
 from streamjoin.spark.schemas import arrow_schema, is_collated
+from streamjoin.spark.session import ZONE
 
 KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys
 ALIASES: dict[Side, str] = {"left": "l", "right": "r"}
 Keyed = Equality | Band | Inequality | NotEqual
 
-ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|(UTC|GMT|UT)?[+-].*")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYWORDS = Spark.Tokenizer.KEYWORDS
@@ -123,6 +124,13 @@ class ComputedKeys:
                 key = F.when(F.expr(guard), key)
             keys.append(key.alias(name))
         return self.frames[side].select("*", *keys)
+
+    def columns_read(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the name of each computed key, and the columns that it is made of."""
+        for names in self.names.values():
+            for text, name in names.items():
+                tree = qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+                yield name, tuple(sorted({each.name for each in tree.find_all(exp.Column)}))
 
     def _goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:
         return self.clocks_change and TimestampType() in kinds.values()

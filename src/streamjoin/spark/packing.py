@@ -40,6 +40,9 @@ class StreamPacker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack the rows of one task."""
+        return StreamPacker(self.spec.placed(), self.side)._envelopes(batches)
+
+    def _envelopes(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spec = self.spec
         table = spec.first_table()
         if spec.adapts:

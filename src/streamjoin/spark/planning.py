@@ -33,7 +33,9 @@ from streamjoin.predicates import (
     Residual,
 )
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
+from streamjoin.spark.facts import Asked
 from streamjoin.spark.schemas import arrow_schema, joined_names
+from streamjoin.spark.session import semantic_settings
 from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
@@ -50,6 +52,7 @@ class Inputs:
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
     residuals: tuple[str, ...]  # conditions on joined rows
+    asked: Asked | None = None  # what all this was made from, if it was made from something else
 
     def plan(self) -> JoinPlan:
         """Bind the condition to the frames' columns."""
@@ -119,6 +122,9 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     advise(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
     time = config.time and keys.compute_times(config.time)
+    read = tuple(keys.columns_read())
+    is_evaluated = bool(read or residuals or any(filters.values()))
+    settings = semantic_settings(left.sparkSession) if is_evaluated else ()
     return Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
@@ -127,6 +133,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
+        Asked(config.on, config.time, read, settings),
     )
 
 

@@ -2,9 +2,13 @@
 
 A stateful stage runs one task for each of ``spark.sql.shuffle.partitions``, with or without rows,
 and `groupBy` sends a core to the partition that the hash of its label falls into. So labels are
-chosen whose hashes fall into different partitions.
+chosen whose hashes fall into different partitions. Which number of partitions a query has, its
+tasks know best: Spark takes it from the checkpoint, and hands it to them among the settings.
 """
 
+import re
+
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -15,14 +19,19 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # of a query, in its tasks
+ZONE = "spark.sql.session.timeZone"
+ANSI = "spark.sql.ansi.enabled"
 
 _MASK = 0xFFFFFFFF
+_UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
 
 
 def configure(spark: SparkSession, cores: int | None = None) -> dict[str, str]:
     """Set what a streaming join needs, each only if it is not set yet; return what was set.
 
-    * ``spark.sql.shuffle.partitions``: ``cores``, or as many as tasks run side by side;
+    * ``spark.sql.shuffle.partitions``: ``cores``, or as many as tasks run side by side. Databricks'
+      ``auto`` counts as not set: state has a fixed number of partitions;
     * the RocksDB state store, the only one that `transformWithState` works with;
     * its changelog: a batch then uploads what it wrote, not whole files;
     * no bound on the bytes of an Arrow batch, which Spark would work out anew for every row: that
@@ -33,7 +42,8 @@ def configure(spark: SparkSession, cores: int | None = None) -> dict[str, str]:
     check_cores(cores)
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", BATCH_BYTES: str((1 << 31) - 1)}
     present = settings(spark)
-    if PARTITIONS not in present:
+    if not present.get(PARTITIONS, "").isdecimal():  # Databricks has "auto"
+        present.pop(PARTITIONS, None)
         wanted[PARTITIONS] = str(cores or parallelism(spark))
     missing = {name: value for name, value in wanted.items() if name not in present}
     for name, value in missing.items():
@@ -48,10 +58,21 @@ def settings(spark: SparkSession) -> dict[str, str]:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks run side by side, as far as Spark tells."""
+    """Return how many tasks run side by side, as far as Spark tells.
+
+    Executors that have not come up yet count as well, if their number is fixed.
+    """
     parts = spark.range(1 << 16).select(F.spark_partition_id().alias("part"))
     [row] = parts.agg(F.max("part")).collect()
-    return int(row[0]) + 1
+    executors, slots, cpus = (
+        int(spark.conf.get(name, "") or default)
+        for name, default in (
+            ("spark.executor.instances", 0),
+            ("spark.executor.cores", 1),
+            ("spark.task.cpus", 1),
+        )
+    )
+    return max(int(row[0]) + 1, executors * (slots // cpus))
 
 
 def check_cores(cores: int | None) -> None:
@@ -79,6 +100,12 @@ def check_session(spark: SparkSession, cores: int | None) -> int:
             "every micro-batch, most of them empty; call streamjoin.spark.configure(spark), or set "
             "it to the number of cores that are to join"
         )
+    if not present[PARTITIONS].isdecimal():
+        raise StreamJoinError(
+            f"{PARTITIONS} is {present[PARTITIONS]!r}, and the state of a streaming join has a "
+            "number of partitions that never changes; call streamjoin.spark.configure(spark), "
+            f"which sets one, or spark.conf.set({PARTITIONS!r}, 8)"
+        )
     partitions = int(present[PARTITIONS])
     if cores is not None and cores > partitions:
         raise StreamJoinError(
@@ -87,6 +114,27 @@ def check_session(spark: SparkSession, cores: int | None) -> int:
             "the stream's first start"
         )
     return partitions
+
+
+def semantic_settings(spark: SparkSession) -> tuple[tuple[str, str], ...]:
+    """Return the settings that decide what an expression means."""
+    zone = str(spark.conf.get(ZONE))
+    return (
+        ("time zone", "UTC" if _UTC.fullmatch(zone) else zone),
+        (ANSI, str(spark.conf.get(ANSI)).lower()),
+    )
+
+
+def state_partitions() -> int | None:
+    """Return how many partitions the query of this task has; None outside of streams."""
+    context = TaskContext.get()
+    if context is None:
+        return None
+    for name in (STATE_PARTITIONS, PARTITIONS):
+        told = context.getLocalProperty(name)
+        if told is not None and told.isdecimal():
+            return int(told)
+    return None
 
 
 def labels(cores: int, partitions: int) -> tuple[int, ...]:

@@ -1,15 +1,27 @@
-"""What Spark sends to the workers: one join, described once and bound in each process once."""
+"""What Spark sends to the workers: one join, described once and bound in each process once.
 
+It travels sealed, beside the version of the package that made it: a worker with another version
+says so, and does not open what it may misunderstand.
+
+How many partitions a query has is known for sure only in its tasks: a checkpoint keeps the number
+that it began with, whatever the session says now. So tasks ask for the spec as it is `placed`.
+"""
+
+import pickle
+import platform
+import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamjoin import __version__
 from streamjoin.config import JoinConfig
 from streamjoin.engines import make_closed_rows, make_engine
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.gather import Delivery, Names, gather
@@ -22,11 +34,13 @@ from streamjoin.kernels import Keys
 from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
+from streamjoin.spark.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
 from streamjoin.spark.ordered_rows import OrderedManager
 from streamjoin.spark.schemas import joined_names
+from streamjoin.spark.session import PARTITIONS, labels, state_partitions
 from streamjoin.windows import CountWindow
 
-FORMAT = 1  # of the state
+FORMAT = 2  # of the state
 
 
 @dataclass(frozen=True)
@@ -41,10 +55,30 @@ class JoinSpec:
     route_part: int | None
     labels: tuple[int, ...]  # of the cores
     name: str
+    asked: Asked
     ordering: Ordering | None = None  # of the results
+    is_cores_asked: bool = True  # otherwise there are as many cores as partitions
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_sealed, (__version__, pickle.dumps(vars(self)))
+
+    def placed(self) -> "JoinSpec":
+        """Return the spec for the partitions that the query of this task has."""
+        partitions = state_partitions()
+        if partitions is None:
+            return self
+        if self.is_cores_asked and self.cores > partitions:
+            raise StreamJoinError(
+                f"cores={self.cores} is more than the {partitions} partitions with which this "
+                f"checkpoint began ({PARTITIONS}={partitions} at the time), and Spark keeps that "
+                f"number; ask for cores={partitions} or leave cores out, or begin with a new "
+                "checkpointLocation"
+            )
+        cores = self.cores if self.is_cores_asked else partitions
+        return replace(self, labels=labels(cores, partitions))
 
     @property
     def schemas(self) -> dict[Side, pa.Schema]:
@@ -77,25 +111,26 @@ class JoinSpec:
         return self.config.is_closing(self.plan())
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What must not change while there is state; shown to people if it does."""
-
-        def described(schema: pa.Schema) -> str:
-            return ", ".join(f"{field.name} {field.type}" for field in schema)
-
-        return {
+        asked, config = self.asked, self.config
+        facts = {
             "format": FORMAT,
-            "condition": self.config.on,
-            "window": str(self.config.window),
-            "time": self.config.time and list(self.config.time),
-            "order": self.config.order and list(self.config.order),
-            "left columns": described(self.left),
-            "right columns": described(self.right),
+            CONDITION: asked.on,
+            "window": str(config.window),
+            "time": asked.time and list(asked.time),
+            "order": config.order and list(config.order),
+            **{
+                name: describe_columns(schema, asked)
+                for name, schema in zip(COLUMNS, (self.left, self.right), strict=True)
+            },
             "routing": self.routing,
             "ordered": self.ordering and str(self.ordering),
-            "core labels": list(self.labels),
-            **({"emit": self.config.emit} if self.closes else {}),
+            "cores": self.cores,
+            "emit": config.emit if self.closes else None,
+            **dict(asked.settings),
         }
+        return {name: value for name, value in facts.items() if value is not None}
 
     def plan(self) -> JoinPlan:
         """Return the plan, bound once a process; its hashes are a secret of that."""
@@ -161,6 +196,17 @@ class JoinSpec:
             return None
         is_hashed = self.routing == "hash" and self.closes
         return RoutingTable.even(self.cores) if is_hashed else RoutingTable.split(self.cores)
+
+
+def open_sealed(version: str, state: bytes) -> JoinSpec:
+    """Open a spec in a worker, if the worker has the version of the package that sealed it."""
+    if version != __version__:
+        raise StreamJoinError(
+            f"the driver runs streamjoin {version}, and this worker has streamjoin {__version__} "
+            f"({sys.executable} on {platform.node()}); install the driver's version there: pip "
+            f"install 'streamjoin[spark]=={version}', and start the application again"
+        )
+    return JoinSpec(**pickle.loads(state))
 
 
 def _gather(

@@ -28,6 +28,7 @@ from streamjoin.joins.routing import RoutingTable
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import folders, frames
+from streamjoin.spark.facts import differ
 from streamjoin.spark.hints import Moment
 
 MANY = 32  # segments of a side
@@ -81,17 +82,14 @@ class Manifest:
 
     def check(self, facts: dict[str, Any]) -> None:
         """Refuse to go on with a state that another join has written."""
-        changes = [
-            f"{name} was {self.facts.get(name)} and is {value}"
-            for name, value in facts.items()
-            if self.facts.get(name) != value
-        ]
+        changes = differ(self.facts, facts)
         if changes:
             raise SnapshotError(
                 f"this checkpoint belongs to another join: {'; '.join(changes)}. Its state cannot "
                 "serve this one: go back to the join that began it, or start this one with a new "
                 "checkpointLocation"
             )
+        self.facts = facts  # where they are worded differently
 
     def of(self, side: Side) -> list[Segment]:
         """Return the segments of one side, oldest first."""

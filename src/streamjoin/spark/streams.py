@@ -48,7 +48,7 @@ class JoinProcessor(StatefulProcessor):
         """Declare the state."""
         # Arrow's own pools give freed memory back, and every batch would have to fault it in again.
         pa.set_memory_pool(pa.system_memory_pool())
-        self.handle, self.store = handle, SparkStore(handle)
+        self.handle, self.store, self.spec = handle, SparkStore(handle), self.spec.placed()
 
     def handleInputRows(  # noqa: N802
         self,

@@ -1,0 +1,151 @@
+"""What a checkpoint remembers of the join that began it, so that no other join goes on with it.
+
+::
+
+    condition     l.k % 7 = r.k               as the user wrote it; compared word by word
+    left columns  k int, __streamjoin_key_l0 int of k
+    settings      time zone UTC, ...          only where Spark evaluates a part of the condition
+
+Nothing here is text that sqlglot or pyarrow has worded: those change their mind between versions,
+and a good checkpoint must not be refused for it. What Spark computes, filters and checks afterwards
+follows from the user's text, the columns and the settings, so these are kept in its place; of a
+computed key, the columns that it is made of as well.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+FORMAT, CONDITION, COLUMNS = "format", "condition", ("left columns", "right columns")
+
+Facts = dict[str, Any]
+
+_TOKEN = re.compile(
+    r"""\s+ | --[^\n]* | /\*.*?\*/
+    | (?P<text> '(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*" )
+    | (?P<name> `(?:[^`]|``)*` )
+    | (?P<word> \w+ )
+    | (?P<sign> . )""",
+    re.DOTALL | re.VERBOSE,
+)
+
+_NAMES: dict[pa.DataType, str] = {
+    pa.null(): "void",
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.string_view(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.binary_view(): "binary",
+    pa.month_day_nano_interval(): "interval",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user asked for, before the condition was split between Spark and the cores."""
+
+    on: str
+    time: tuple[str, str] | None
+    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()  # computed keys, and the columns they read
+    settings: tuple[tuple[str, str], ...] = ()  # of the session; none if Spark evaluates nothing
+
+
+def describe_columns(schema: pa.Schema, asked: Asked) -> list[list[str]]:
+    """Return name and type of each column; of computed keys, what they are made of too."""
+    sources = dict(asked.keys)
+    return [
+        [field.name, " of ".join([type_name(field.type), *_listed(sources.get(field.name, ()))])]
+        for field in schema
+    ]
+
+
+def _listed(names: Sequence[str]) -> list[str]:
+    return [", ".join(names)] if names else []
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return a type's name as Spark's DDL has it.
+
+    >>> type_name(pa.list_(pa.timestamp("us", "UTC")))
+    'array<timestamp>'
+    """
+    if kind in _NAMES:
+        return _NAMES[kind]
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_duration(kind):
+        return "interval day to second"
+    if types.is_time(kind):
+        return "time"
+    if types.is_map(kind):
+        return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"array<{type_name(kind.value_type)}>"
+    if types.is_struct(kind):
+        return f"struct<{','.join(f'{each.name}:{type_name(each.type)}' for each in kind)}>"
+    return str(kind)
+
+
+def split_words(text: str, exact: Iterable[str] = ()) -> list[str]:
+    """Return what SQL text consists of: no blanks or comments, and words in lower case.
+
+    Words that are equal to one of ``exact`` in lower case stay as they are.
+
+    >>> split_words("L.k<= r.K -- the key") == split_words("l.K <= R.k")
+    True
+    """
+    kept = set(exact)
+    return [
+        each[0] if each.lastgroup != "word" or each[0].lower() in kept else each[0].lower()
+        for each in _TOKEN.finditer(text)
+        if each.lastgroup is not None
+    ]
+
+
+def differ(saved: Facts, facts: Facts) -> list[str]:
+    """Say what another join has written into a state: nothing if it is the same one."""
+    if saved == facts:
+        return []
+    if saved.get(FORMAT) != facts.get(FORMAT):  # the others may be named differently
+        return [f"its state has format {saved.get(FORMAT)}, and this version {facts.get(FORMAT)}"]
+    names = [*facts, *(name for name in saved if name not in facts)]
+    ambiguous = [name for side in COLUMNS for name in _ambiguous(facts.get(side) or [])]
+    changes = []
+    for name in names:
+        was, is_ = saved.get(name), facts.get(name)
+        same = was == is_
+        if name == CONDITION and isinstance(was, str) and isinstance(is_, str):
+            same = split_words(was, ambiguous) == split_words(is_, ambiguous)
+        if not same:
+            changes.append(f"{name} was {_shown(name, was)} and is {_shown(name, is_)}")
+    return changes
+
+
+def _ambiguous(columns: list[list[str]]) -> list[str]:
+    """Return the names, in lower case, that several columns have."""
+    counts = Counter(name.lower() for name, _ in columns)
+    return [name for name, count in counts.items() if count > 1]
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if name in COLUMNS:
+        return ", ".join(" ".join(column) for column in value)
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
