@@ -173,7 +173,7 @@ class Cluster:
     @property
     def late_until(self) -> int | None:
         """The time, in milliseconds, at or before which rows of the next batch are late."""
-        return (self.last_watermark if self.manifests() else self.watermark) or None
+        return self.last_watermark or None
 
     def pairs(self, left: pa.Table, right: pa.Table) -> Counter[tuple[Any, Any]]:
         """Run a micro-batch, and return the ids of what it joins."""

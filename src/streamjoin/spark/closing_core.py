@@ -40,6 +40,7 @@ class ClosingCore(JoinCore):
 
     def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
         """Take the rows of one micro-batch in, close windows, then write what has changed."""
+        self.has_input = True
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, None, arrived)
         coming = received.sides

@@ -12,8 +12,8 @@ again only if its segments are those of the state.
 
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
 sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
-batch before had rows, and then the core was there. A core without any state remembers nothing, and
-goes by its own batch.
+batch before had rows, and then the core was there, since tasks whose rows were all left out send
+empty frames. For this reason a core without rows keeps its manifest until the watermark has moved.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,6 +51,7 @@ class JoinCore:
         self.metrics = Metrics()
         self.owner = f"{moment.owner}/{spec.name}/{label}"
         self.kept: Kept | None = None
+        self.has_input = False  # whether this batch had rows for any core, or had and lost them
         self.watermark = self._as_key(watermark_ms)
         self.watermark_ms = watermark_ms
         saved = store.read_manifest()
@@ -96,6 +97,7 @@ class JoinCore:
 
     def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one micro-batch, then write what has changed."""
+        self.has_input = True
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, self.manifest.table, arrived)
         coming = received.sides
@@ -209,14 +211,15 @@ class JoinCore:
         needed = self.needed(self.watermark)
         if needed is not None:
             state.expire(store, manifest, needed)
-        if self.is_empty:
+        is_empty = self.is_empty
+        if is_empty and not self.has_input:
             store.write_manifest(None)
             return
         for side in SIDES:
             state.compact(store, manifest, side)
         if manifest.table is not None and histogram is not None:
             self._adapt(histogram, newest, needed)
-        expiry = self.next_expiry_ms()
+        expiry = self.watermark_ms if is_empty else self.next_expiry_ms()
         if expiry is not None and expiry != manifest.timer:
             store.set_timer(expiry, instead_of=manifest.timer)
             manifest.timer = expiry

@@ -10,7 +10,7 @@ that cannot match count too.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -49,7 +49,10 @@ class StreamPacker:
             table = hints.find(hints.Moment.current(), spec.name)
         context = TaskContext.get()
         part, number = context.partitionId() if context else 0, 0
-        for rows in rounds(batches, spec.schemas[self.side]):
+        # A task without rows says so: they may have moved the watermark before they were left out.
+        nothing = in_one_piece([], spec.schemas[self.side])
+        packed = rounds(batches, spec.schemas[self.side])
+        for rows in chain([next(packed, nothing)], packed):
             for core, role, frame in self._frames(rows, table):
                 row = (spec.labels[core], SIDES.index(self.side), role, part, number, frame)
                 yield frames.envelope([row])
