@@ -32,6 +32,32 @@ def test_the_engine_works_without_pyspark():
     )
 
 
+@pytest.mark.parametrize(
+    ("modules", "packages"),
+    [
+        (["pyspark"], "pyspark"),
+        (["pandas"], "pandas"),
+        (["google.protobuf"], "protobuf"),
+        (["pyspark", "pandas"], "pyspark and pandas"),
+    ],
+)
+def test_what_spark_needs_is_named(modules, packages):
+    run_python(
+        f"import sys; sys.modules.update(dict.fromkeys({modules}))\n"
+        "import streamjoin as sj\n"
+        "for statement in ('from streamjoin import spark', 'import streamjoin.spark.job'):\n"
+        "    try:\n"
+        "        exec(statement)\n"
+        "    except ImportError as error:\n"
+        "        assert isinstance(error, sj.MissingPackageError), repr(error)\n"
+        f"        assert error.name == {modules[0]!r}\n"
+        f"        assert str(error).startswith('streamjoin.spark needs {packages}, which'), error\n"
+        "        assert 'pip install \"streamjoin[spark]\"' in str(error), error\n"
+        "    else:\n"
+        "        raise AssertionError('it was imported')"
+    )
+
+
 def test_the_public_names_are_there():
     run_python(
         "import streamjoin as sj\n"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamjoin.errors import ConditionError as ConditionError
     from streamjoin.errors import CoreError as CoreError
     from streamjoin.errors import EvaluationError as EvaluationError
+    from streamjoin.errors import MissingPackageError as MissingPackageError
     from streamjoin.errors import SchemaError as SchemaError
     from streamjoin.errors import SnapshotError as SnapshotError
     from streamjoin.errors import StreamJoinError as StreamJoinError
@@ -52,6 +53,7 @@ _HOMES = {
         "ConditionError",
         "CoreError",
         "EvaluationError",
+        "MissingPackageError",
         "SchemaError",
         "SnapshotError",
         "StreamJoinError",

@@ -43,6 +43,14 @@ class StreamJoinWarning(UserWarning):
     """A join that will not go well for long, and what to do about it."""
 
 
+class MissingPackageError(StreamJoinError, ImportError):
+    """An optional package is not installed; ``name`` is that of the module."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 class CoreError(RuntimeError):
     """A join core has died, and its part of the window is lost; the others go on.
 

@@ -25,7 +25,7 @@ from streamjoin.spark.planning import (
     range_part,
 )
 from streamjoin.spark.schemas import arrow_schema, joined_struct
-from streamjoin.spark.session import check_cores, check_session, labels
+from streamjoin.spark.session import check_cores, check_session, check_workers, labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
@@ -108,6 +108,7 @@ def join(
     check_order(left, right, config)
     if not left.isStreaming:
         check_algorithm(config)
+    check_workers(left.sparkSession)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
         output = joined_struct(left.schema, right.schema, inputs.order_columns)

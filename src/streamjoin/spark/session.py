@@ -7,11 +7,15 @@ tasks know best: Spark takes it from the checkpoint, and hands it to them among 
 """
 
 import re
+import sys
+from collections.abc import Callable
+from weakref import WeakSet
 
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -24,6 +28,8 @@ ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 
 _MASK = 0xFFFFFFFF
+_CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were asked
+_WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "ModuleNotFoundError")
 _UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
 
 
@@ -82,6 +88,71 @@ def check_cores(cores: int | None) -> None:
             f"cores={cores!r}: give the number of parallel join cores, from 1, or None to let "
             "streamjoin choose"
         )
+
+
+def check_workers(spark: SparkSession) -> None:
+    """Refuse workers that could not run a join, before a stream starts; asked once a session.
+
+    One tiny task tells what its Python has. Where it cannot run, nothing is said: the join will.
+    """
+    if spark in _CHECKED:
+        return
+    _CHECKED.add(spark)
+    try:
+        [[told]] = spark.range(1).select(F.udf(make_question(), "string")()).collect()
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        reasons = [line for line in lines if any(sign in line for sign in _WRONG_PYTHON)]
+        if not reasons:
+            return
+        raise StreamJoinError(
+            f"Spark cannot run Python workers: {reasons[0]}. {way_out()}"
+        ) from error
+    version, python, *missing = told.split("\n")
+    if version and version != __version__:
+        raise StreamJoinError(
+            f"the driver runs streamjoin {__version__}, and Spark's workers have streamjoin "
+            f"{version}, at {python}. {way_out()}"
+        )
+    missing = [*missing, *(() if version else ["streamjoin"])]
+    if missing:
+        raise StreamJoinError(
+            f"Spark's workers run {python}, which has no {' and no '.join(missing)}. {way_out()}"
+        )
+
+
+def make_question() -> Callable[[], str]:
+    """Return a function that tells the version of this package, the Python, and what it lacks.
+
+    It is made here, inside of another, because such functions travel as a whole: workers without
+    this package could not look it up by its name.
+    """
+
+    def tell() -> str:
+        import sys
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        try:
+            version = str(import_module("streamjoin").__version__)
+        except ImportError:
+            version = ""
+        needed = ("numpy", "numba", "pandas", "pyarrow", "sqlglot")
+        return "\n".join(
+            [version, sys.executable, *(each for each in needed if not find_spec(each))]
+        )
+
+    return tell
+
+
+def way_out() -> str:
+    """Say how workers get the Python of the driver."""
+    return (
+        f"The driver's is {sys.executable}. On one machine, set the environment variable "
+        f"PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster, install "
+        f"'streamjoin[spark]=={__version__}' where the workers run, and let PYSPARK_PYTHON or "
+        "spark.pyspark.python name that Python"
+    )
 
 
 def check_session(spark: SparkSession, cores: int | None) -> int:
