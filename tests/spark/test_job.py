@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from streamjoin import CountWindow, StreamJoinError, TimeWindow
 from streamjoin.cli import app
 from streamjoin.spark import job as job_module
-from streamjoin.spark.job import JobResult, load_job, run_job
+from streamjoin.spark.job import JobResult, explain_job, load_job, run_job
 
 JOBS_MD = Path(__file__).parents[2] / "docs" / "jobs.md"
 
@@ -433,3 +433,26 @@ def test_the_command_explains_without_running(write, tmp_path, spark, market):
     assert "-0.05 <= l.price - r.price <= 0.05" in result.stdout
     assert re.search(r"^cores +1$", result.stdout, re.MULTILINE)
     assert not (tmp_path / "matches").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (['sink.select=["qty", "nope"]'], "nope"),
+        (["sink.select=_matched", "join.ordered=outer"], "_matched"),
+        (["sink.select=price +"], "PARSE_SYNTAX_ERROR"),
+    ],
+)
+def test_a_dry_run_looks_at_what_the_sink_selects(write, spark, market, options, told):
+    job = load_job(write(STREAMS), options)
+    with pytest.raises(StreamJoinError, match=r"refuses \[sink\]: \[") as caught:
+        explain_job(job, spark)
+    assert told in str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_dry_run_knows_the_columns_of_the_matches(write, spark, market):
+    selected = '["price", "price_right - price as more", "_arrival"]'
+    job = load_job(write(STREAMS), [f"sink.select={selected}", "join.ordered=outer"])
+    assert "routing" in explain_job(job, spark)

@@ -33,7 +33,9 @@ from streamjoin.durations import format_duration, parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.reading import load_job as load_job
+from streamjoin.joins.ordering import Ordering
 from streamjoin.patience import patience
+from streamjoin.spark.schemas import joined_struct
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 NEED_SCHEMA = ("parquet", "csv", "json", "orc", "xml", "avro")  # Spark does not look, for streams
@@ -71,6 +73,8 @@ def explain_job(job: Job, spark: SparkSession | None = None, console: Console | 
     with _session(job, spark, console or Console(quiet=True)) as session:
         left, right = _read_both(session, job)
         text = sjs.explain(left, right, **vars(job.join))
+        with _blaming(job, "sink"):
+            _joined_nothing(session, left, right, job).selectExpr(*job.sink.select or "*")
     parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}
     for name, part in reversed(parts.items()):
         text = f"{name:<12} {part.format or 'table'} {part.table or part.path or ''}\n{text}"
@@ -153,6 +157,13 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
                 rows = rows.withWatermark(job.join.time[number], delay)
             frames.append(rows)
     return frames
+
+
+def _joined_nothing(spark: SparkSession, left: DataFrame, right: DataFrame, job: Job) -> DataFrame:
+    """Return a table with the columns of the matches, and no row."""
+    ordering = Ordering.parse(job.join.ordered)
+    numbers = [] if ordering is None else ordering.names
+    return spark.createDataFrame([], joined_struct(left.schema, right.schema, numbers))
 
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:
