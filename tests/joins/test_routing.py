@@ -175,3 +175,27 @@ def test_epochs_share_out_light_cells_only():
     epoch = Epoch.make(np.array([10, 20, 20, 20, 20, 20, 30]), 2)
     assert epoch.owners.tolist()[6] == ALL  # the cell of key 20 has the weight of five
     assert set(epoch.owners.tolist()) == {0, 1, ALL}
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+def test_hashes_are_spread_evenly_before_anything_is_known(cores):
+    table = RoutingTable.spread(cores)
+    keys = np.random.default_rng(cores).integers(MIN_KEY, MAX_KEY, 50_000, endpoint=True)
+    keys[:2] = MIN_KEY, MAX_KEY
+    counts = np.bincount(table.owners(table.cells(keys)), minlength=cores)
+    assert counts.max() * cores < 1.1 * keys.size
+    assert table.is_spread
+    histogram = Histogram.of(keys, table.splitters)
+    assert not table.advance(histogram, newest=1, expired=None)[1]  # evenness is no reason
+    assert RoutingTable.from_json(table.to_json()).is_spread
+
+
+def test_a_sample_tells_a_hot_key_at_once():
+    table, rng = RoutingTable.spread(4), np.random.default_rng(3)
+    keys = rng.integers(MIN_KEY, MAX_KEY, 40_000)
+    keys[::2] = keys[0]
+    histogram = Histogram.of(keys, table.splitters)
+    table, is_new = table.advance(histogram, newest=1, expired=None, sample=keys[::37])
+    assert is_new
+    assert not table.is_spread
+    assert np.bincount(table.owners(table.cells(keys))).max() < 0.3 * keys.size

@@ -18,8 +18,11 @@ from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 from streamjoin.joins import routing, sizes, whole_window
-from streamjoin.spark import state
+from streamjoin.spark import frames, state
+from streamjoin.spark.frames import Role
+from streamjoin.spark.hints import Moment
 from streamjoin.spark.join_core import JoinCore
+from streamjoin.spark.packing import StreamPacker
 
 TIME = pa.timestamp("us", "UTC")
 TIMED = SCHEMA.set(SCHEMA.get_field_index("t"), pa.field("t", TIME))
@@ -320,4 +323,25 @@ def test_skew_and_drift_are_spread(keys, on, luck):
         shares.append(max(cluster.rows_held()) / sum(cluster.rows_held()))
     assert found == duckdb_pairs(*map(pa.concat_tables, sides), f"{on} and {within(window)}")
     assert len(epochs) > 1
-    assert max(shares[:2] + shares[-3:]) < 0.5, shares
+    # Of hashes nothing is known in the first batch; its rows leave the window with the second one.
+    first = 2 if keys is hot and luck.hints else 0
+    assert max(shares[first : first + 2] + shares[-3:]) < 0.5, shares
+
+
+def test_the_first_batch_of_an_equality_goes_to_one_core_each(monkeypatch):
+    spec = make_join("l.k = r.k", SKEWED, 4, window=sj.TimeWindow("5 ms"), time="t")
+    times = pa.array(np.full(1000, 5000), TIME)
+    rows = pa.table([np.arange(1000), np.arange(1000), times], schema=SKEWED)
+
+    def packed(batch):
+        monkeypatch.setattr(Moment, "current", lambda: Moment("query", "run", batch))
+        sent = [row for each in StreamPacker(spec, "left")(iter(rows.to_batches()))
+                for row in each.to_pylist()]  # fmt: skip
+        counts = [frames.unpack(row["frame"])[0].num_rows for row in sent]
+        return {row["role"] for row in sent}, counts
+
+    roles, counts = packed(0)
+    assert roles == {Role.STORE}
+    assert sum(counts) == 1000
+    assert max(counts) < 300
+    assert packed(1) == ({Role.PICK}, [1000] * 4)  # the state may have another table

@@ -102,6 +102,12 @@ class RoutingTable:
         return cls(cores, (Epoch(np.array(splitters, np.int64), owners),))
 
     @classmethod
+    def spread(cls, cores: int) -> "RoutingTable":
+        """Return a table for hashes of which nothing is known yet: as `even`, in smaller cells."""
+        splitters = from_sample(np.empty(0, np.int64), CELLS * cores)
+        return cls(cores, (Epoch.make(splitters, cores, (MIN_KEY, MAX_KEY)),))
+
+    @classmethod
     def from_sample(cls, sample: Keys, cores: int, more_comes: bool = False) -> "RoutingTable":
         """Return a table whose cores would store equal parts of a sample.
 
@@ -109,6 +115,12 @@ class RoutingTable:
         """
         seen = (int(sample.min()), int(sample.max())) if more_comes and sample.size else None
         return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores, seen),))
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether nothing was learnt yet since `spread`."""
+        first = RoutingTable.spread(self.cores)
+        return len(self.epochs) == 1 and np.array_equal(self.splitters, first.splitters)
 
     @property
     def splitters(self) -> Keys:
@@ -136,19 +148,22 @@ class RoutingTable:
         return Shares(*collect_marked(flags, owners))
 
     def advance(
-        self, histogram: Histogram, newest: int, expired: int | None
+        self, histogram: Histogram, newest: int, expired: int | None, sample: Keys | None = None
     ) -> tuple["RoutingTable", bool]:
         """Return the table for the rows to come, and whether a new epoch begins with it.
 
         ``newest`` is the latest time among the rows just stored; epochs whose rows all have times
-        before ``expired`` end.
+        before ``expired`` end. A ``sample`` of the keys, if there is one, tells a hot key at once,
+        where the adjustment would have to narrow it down from epoch to epoch.
         """
         *older, current = self.epochs
         current = replace(current, newest=max(current.newest, newest))
         alive = [each for each in older if expired is None or each.newest >= expired]
         if len(alive) + 1 < EPOCHS and self._is_uneven(current, histogram):
             seen = int(histogram.least.min()), int(histogram.greatest.max())
-            following = Epoch.make(adjust(histogram, CELLS * self.cores), self.cores, seen)
+            cells = CELLS * self.cores
+            splitters = adjust(histogram, cells) if sample is None else from_sample(sample, cells)
+            following = Epoch.make(splitters, self.cores, seen)
             if not np.array_equal(following.splitters, current.splitters):
                 return RoutingTable(self.cores, (*alive, current, following)), True
         return RoutingTable(self.cores, (*alive, current)), False

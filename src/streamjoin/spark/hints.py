@@ -3,8 +3,11 @@
 The table for the next micro-batch follows from the state, and every core keeps the same one. A task
 that packs rows has no state, so each core leaves the table in a file on its host, under the name of
 the query's run and the batch it is for. A task that finds none, on another host or in the first
-batch, sends its rows to all cores, and these pick: slower, and with the same result. So a hint can
-be lost, and never be wrong: it is used for exactly the batch that it was made for.
+batch after a start, sends its rows to all cores, and these pick: slower, and with the same result.
+So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for.
+
+The first batch of all needs no hint where rows are routed by hash: there is no state yet with
+another table, so all tasks spread the hashes evenly.
 """
 
 import json

@@ -26,7 +26,7 @@ from streamjoin.joins.engine import Choose, Engine
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.times import time_type, to_key
-from streamjoin.kernels import Flags
+from streamjoin.kernels import Flags, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import cache, hints, state
@@ -51,6 +51,7 @@ class JoinCore:
         self.metrics = Metrics()
         self.owner = f"{moment.owner}/{spec.name}/{label}"
         self.kept: Kept | None = None
+        self.sample: Keys | None = None  # of routing keys, if the cores were told any
         self.has_input = False  # whether this batch had rows for any core, or had and lost them
         self.watermark = self._as_key(watermark_ms)
         self.watermark_ms = watermark_ms
@@ -134,6 +135,7 @@ class JoinCore:
         self.manifest.arrived = dict(engine.counters.rows)
         if self.watermark is not None:
             engine.advance(self.watermark)
+        self.sample = received.sample
         with self.metrics.phase("state"):
             self._write(received.histogram, received.newest)
 
@@ -253,7 +255,7 @@ class JoinCore:
         latest = manifest.newest if newest is None else newest
         expired = None if needed is None else min(needed.values())
         manifest.table, is_new = manifest.table.advance(
-            histogram, latest if latest is not None else 0, expired
+            histogram, latest if latest is not None else 0, expired, self.sample
         )
         manifest.histogram = None if is_new else histogram
 

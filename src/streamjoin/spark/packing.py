@@ -29,6 +29,7 @@ from streamjoin.spark.schemas import conform
 from streamjoin.spark.spec import JoinSpec
 
 MOST_ROWS, MOST_BYTES = 1 << 19, 1 << 25  # of one round of packing, before compression
+SAMPLE = 256  # keys of a round that are told, as long as hashes are spread evenly
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ class StreamPacker:
         spec = self.spec
         table = spec.first_table()
         if spec.adapts:
-            table = hints.find(hints.Moment.current(), spec.name)
+            moment = hints.Moment.current()
+            table = hints.find(moment, spec.name)
+            if table is None and moment is not None and moment.batch == 0 and spec.is_hashed:
+                table = RoutingTable.spread(spec.cores)  # there is no state with another one
         context = TaskContext.get()
         part, number = context.partitionId() if context else 0, 0
         # A task without rows says so: they may have moved the watermark before they were left out.
@@ -104,6 +108,9 @@ def learn(
             each.tolist() for each in (histogram.counts, histogram.least, histogram.greatest)
         ]
         facts["table"] = table.to_json()
+        if spec.is_hashed and table.is_spread:
+            stride = max(keys.size // SAMPLE, 1)
+            facts["sample"], facts["stride"] = keys[::stride].tolist(), stride
     return facts
 
 

@@ -16,6 +16,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable
+from streamjoin.kernels import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import frames, state
@@ -70,6 +71,16 @@ class Received:
             state.histogram_of(told["histogram"]) for told in self.facts if "histogram" in told
         ]
         return sum(every[1:], every[0]) if every else None
+
+    @property
+    def sample(self) -> Keys | None:
+        """Some routing keys of all cores' rows, as often as they stand for others."""
+        every = [
+            np.repeat(np.array(told["sample"], np.int64), told["stride"])
+            for told in self.facts
+            if "sample" in told
+        ]
+        return np.concatenate(every) if every else None
 
     @property
     def newest(self) -> int | None:

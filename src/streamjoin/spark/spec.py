@@ -106,6 +106,11 @@ class JoinSpec:
         return self.routing != "split" and self.cores > 1 and not self.closes
 
     @property
+    def is_hashed(self) -> bool:
+        """Whether rows are routed by the hash of their equalities."""
+        return self.routing == "hash"
+
+    @property
     def closes(self) -> bool:
         """Whether rows wait until their window closes: equal ones must be in one core then."""
         return self.config.is_closing(self.plan())
@@ -178,7 +183,7 @@ class JoinSpec:
     def route_keys(self, batch: Prepared) -> Keys:
         """Return the key by which each row is stored."""
         assert batch.plan.seed == FIXED, "rows are dealt out by `routing_plan`"
-        if self.routing == "hash":
+        if self.is_hashed:
             return batch.plan.hash_equalities(batch.keys)
         if self.route_part is None:
             return np.zeros(len(batch), np.int64)
@@ -186,7 +191,7 @@ class JoinSpec:
 
     def route_ranges(self, batch: Prepared, keys: Keys) -> list[Range]:
         """Return the ranges of keys that each row probes."""
-        if self.routing == "hash" or self.route_part is None:
+        if self.is_hashed or self.route_part is None:
             return [(keys, keys)]
         return batch.part_ranges(self.route_part)
 
@@ -194,8 +199,8 @@ class JoinSpec:
         """Return the routing that needs no data; None if it does."""
         if self.adapts:
             return None
-        is_hashed = self.routing == "hash" and self.closes
-        return RoutingTable.even(self.cores) if is_hashed else RoutingTable.split(self.cores)
+        is_even = self.is_hashed and self.closes
+        return RoutingTable.even(self.cores) if is_even else RoutingTable.split(self.cores)
 
 
 def open_sealed(version: str, state: bytes) -> JoinSpec:
