@@ -183,18 +183,34 @@ def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
         ) from error
 
 
-def together(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.RecordBatch]:
-    """Put small batches together, so that all but the last have ``least`` rows or more."""
+def together(
+    batches: Iterable[pa.RecordBatch], least: int, enough_bytes: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Put small batches together, so that all but the last have ``least`` rows or more.
+
+    Fewer are enough if they have ``enough_bytes``.
+    """
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= least:
+        size += 0 if enough_bytes is None else batch.nbytes
+        if rows >= least or (enough_bytes is not None and size >= enough_bytes):
             yield in_one_piece(waiting, waiting[0].schema)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield in_one_piece(waiting, waiting[0].schema)
+
+
+def cut(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch in halves until each part has so many bytes at most, or a single row."""
+    if batch.nbytes <= most_bytes or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from cut(batch.slice(0, half), most_bytes)
+    yield from cut(batch.slice(half), most_bytes)
 
 
 def check_unique(schema: pa.Schema, side: str) -> None:

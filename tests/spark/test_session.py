@@ -1,19 +1,29 @@
 """Sessions, labels, and what `join` refuses: with the value, the rule and the way out."""
 
+import subprocess
+import sys
+
 import pytest
+from pyspark.cloudpickle import dumps
 from pyspark.sql import functions as F
 
+import streamjoin
 from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
 from streamjoin.errors import ConditionError, SchemaError, StreamJoinError, WindowError
+from streamjoin.spark import session as sessions
 from streamjoin.spark.session import (
     BATCH_BYTES,
     CHANGELOG,
     PARTITIONS,
     PROVIDER,
     ROCKSDB,
+    check_session,
+    check_workers,
     hash_int,
     labels,
+    make_question,
+    settings,
 )
 
 pytestmark = pytest.mark.spark
@@ -67,9 +77,10 @@ def test_labels_are_where_group_by_sends_them(session):
 
 
 def test_configure_sets_what_is_unset_and_nothing_else(fresh):
-    unbounded = {BATCH_BYTES: "2147483647"}
-    expected = {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5", **unbounded}
+    bound = fresh.conf.get(BATCH_BYTES)
+    expected = {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5"}
     assert sjs.configure(fresh, cores=5) == expected
+    assert fresh.conf.get(BATCH_BYTES) == bound  # which other Python functions rely on
     assert fresh.conf.get(PARTITIONS) == "5"
     assert sjs.configure(fresh, cores=7) == {}
     assert fresh.conf.get(PARTITIONS) == "5"
@@ -78,8 +89,51 @@ def test_configure_sets_what_is_unset_and_nothing_else(fresh):
 def test_configure_takes_as_many_cores_as_tasks_run_at_once(fresh):
     fresh.conf.set(CHANGELOG, "false")
     fresh.conf.set(BATCH_BYTES, "1000000")
-    assert sjs.configure(fresh) == {PROVIDER: ROCKSDB, PARTITIONS: "2"}
+    assert sjs.configure(fresh, narrow_rows=True) == {PROVIDER: ROCKSDB, PARTITIONS: "2"}
     assert fresh.conf.get(CHANGELOG) == "false"
+
+
+def test_configure_lifts_the_bound_of_bytes_where_rows_are_narrow(fresh):
+    assert sjs.configure(fresh, narrow_rows=True)[BATCH_BYTES] == "2147483647"
+
+
+class Databricks:
+    """As much of a session as is asked for settings; some cannot be made here."""
+
+    def __init__(self, session, **changed):
+        self.session, self.changed = session, {PARTITIONS: "auto", **changed}
+        self.conf = self
+
+    def get(self, name, *default):
+        return self.changed.get(name) or self.session.conf.get(name, *default)
+
+    def set(self, name, value):
+        self.changed[name] = value
+
+    @property
+    def getAll(self):  # noqa: N802
+        return {**settings(self.session), **self.changed}
+
+    def range(self, *numbers):
+        return self.session.range(*numbers)
+
+
+def test_partitions_that_databricks_would_choose(fresh):
+    session = Databricks(fresh)
+    fresh.conf.set(PROVIDER, ROCKSDB)
+    with pytest.raises(StreamJoinError) as caught:
+        check_session(session, None)
+    assert f"{PARTITIONS} is 'auto', and the state of a streaming join has a number of" in str(
+        caught.value
+    )
+    assert "call streamjoin.spark.configure(spark), which sets one" in str(caught.value)
+    assert sjs.configure(session)[PARTITIONS] == "2"
+    assert check_session(session, None) == 2
+
+
+def test_configure_counts_executors_that_are_yet_to_come(fresh):
+    executors = {"spark.executor.instances": "4", "spark.executor.cores": "3"}
+    assert sjs.configure(Databricks(fresh, **executors))[PARTITIONS] == "12"
 
 
 def test_a_session_that_is_not_configured_is_refused(fresh):
@@ -217,3 +271,65 @@ def test_explain_of_streams_and_tables(stream, frame):
     assert "inputs       two tables" in told
     assert "Spark computes SQRT(r.id) as" in told
     assert "routing      range of" in told
+
+
+def test_workers_are_asked_once_a_session(spark, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sessions, "make_question", lambda: asked.append(1) or make_question())
+    fresh = spark.newSession()
+    check_workers(fresh)
+    check_workers(fresh)
+    assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("\n/usr/bin/python3\npandas", "run /usr/bin/python3, which has no pandas and no stream"),
+        ("0.0.1\n/opt/python", "and Spark's workers have streamjoin 0.0.1, at /opt/python. The"),
+    ],
+)
+def test_workers_that_cannot_join_are_told_of_before_anything_runs(
+    spark, monkeypatch, answer, told
+):
+    def make():
+        return lambda: answer
+
+    monkeypatch.setattr(sessions, "make_question", make)
+    fresh = spark.newSession()
+    frame = fresh.range(3)
+    with pytest.raises(StreamJoinError) as caught:
+        sjs.join(frame, frame, on="l.id = r.id")
+    assert told in str(caught.value)
+    assert f"set the environment variable PYSPARK_PYTHON={sys.executable} before" in str(
+        caught.value
+    )
+
+
+def test_a_check_that_cannot_run_says_nothing(spark, monkeypatch):
+    def make(error):
+        def fail():
+            raise error
+
+        return fail
+
+    monkeypatch.setattr(sessions, "make_question", lambda: make(OSError("no such thing")))
+    check_workers(spark.newSession())
+    broken = ModuleNotFoundError("No module named 'pyspark'")
+    monkeypatch.setattr(sessions, "make_question", lambda: make(broken))
+    with pytest.raises(
+        StreamJoinError, match="workers: ModuleNotFoundError: No module named 'pysp"
+    ):
+        check_workers(spark.newSession())
+
+
+def test_the_question_needs_no_package_of_ours():
+    blocked = (
+        "import pickle, sys; sys.modules['streamjoin'] = sys.modules['numba'] = None\n"
+        "print(pickle.load(sys.stdin.buffer)())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", blocked], input=dumps(make_question()), capture_output=True
+    )
+    assert ran.stdout.decode().split("\n")[:-1] == ["", sys.executable, "numba"], ran.stderr
+    assert make_question()() == f"{streamjoin.__version__}\n{sys.executable}"

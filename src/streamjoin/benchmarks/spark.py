@@ -79,7 +79,7 @@ def session(log: Path) -> Iterator[SparkSession]:
         os.dup2(terminal, 2)
         os.close(terminal)
     spark.sparkContext.setLogLevel("ERROR")
-    sjs.configure(spark, cores=CORES)
+    sjs.configure(spark, cores=CORES, narrow_rows=True)
     try:
         yield spark
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from streamjoin.batches import in_one_piece
+from streamjoin.batches import cut, in_one_piece
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
 from streamjoin.joins.routing import RoutingTable, Shares
@@ -28,7 +28,8 @@ from streamjoin.spark.frames import Role
 from streamjoin.spark.schemas import conform
 from streamjoin.spark.spec import JoinSpec
 
-MOST_ROWS, MOST_BYTES = 1 << 19, 1 << 25  # of one round of packing, before compression
+# Of one round of packing, before compression: the JVM holds a frame several times over.
+MOST_ROWS, MOST_BYTES = 1 << 19, 1 << 24
 SAMPLE = 256  # keys of a round that are told, as long as hashes are spread evenly
 
 
@@ -122,15 +123,15 @@ def split(batch: Prepared, shares: Shares) -> Iterator[pa.RecordBatch]:
 
 
 def rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Put Spark's small batches together, up to a bound."""
+    """Put Spark's small batches together, and cut large ones, up to a bound."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in batches:
+    for batch in (part for each in batches for part in cut(each, MOST_BYTES)):
+        if rows and (rows >= MOST_ROWS or size + batch.nbytes > MOST_BYTES):
+            yield in_one_piece(waiting, schema)
+            waiting, rows, size = [], 0, 0
         waiting.append(conform(batch, schema))
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= MOST_ROWS or size >= MOST_BYTES:
-            yield in_one_piece(waiting, schema)
-            waiting, rows, size = [], 0, 0
     if rows:
         yield in_one_piece(waiting, schema)

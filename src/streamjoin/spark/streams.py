@@ -10,7 +10,7 @@ Joined rows leave the processor as pandas frames over Arrow arrays, which costs 
 types cannot; for them the processor gives frames, and another `mapInArrow` turns them into rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from streamjoin.batches import together
+from streamjoin.batches import cut, together
 from streamjoin.spark import frames, metrics
 from streamjoin.spark.closing_core import ClosingCore
 from streamjoin.spark.hints import Moment
@@ -32,7 +32,8 @@ from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import SparkStore
 
-ENOUGH = 1 << 16  # joined rows that are sent on together: each batch costs a millisecond
+# Joined rows that are sent on together: each batch costs a millisecond, and the JVM's memory.
+ENOUGH, MOST_BYTES = 1 << 16, 1 << 24
 FRAME = "frame"
 
 
@@ -70,7 +71,7 @@ class JoinProcessor(StatefulProcessor):
                 strict=True,
             )
         )
-        for batch in together(core.step(arrived), ENOUGH):
+        for batch in parcels(core.step(arrived)):
             yield self._rows(batch)
         yield self._told(core)
 
@@ -83,7 +84,7 @@ class JoinProcessor(StatefulProcessor):
         """Drop what the watermark has passed."""
         core = self._core(key, timerValues)
         core.manifest.timer = None  # it has just gone off
-        for batch in together(core.expire(), ENOUGH):
+        for batch in parcels(core.expire()):
             yield self._rows(batch)
         yield self._told(core)
 
@@ -115,6 +116,12 @@ class ClosingProcessor(JoinProcessor):
     """The same for windows that close."""
 
     core_class = ClosingCore
+
+
+def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield joined rows in batches that are neither small nor large."""
+    for batch in together(batches, ENOUGH, MOST_BYTES):
+        yield from cut(batch, MOST_BYTES)
 
 
 MakeProcessor = Callable[[JoinSpec, bool], JoinProcessor]

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from streamjoin.batches import in_one_piece, together
+from streamjoin.batches import in_one_piece
 from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
@@ -39,7 +39,7 @@ from streamjoin.spark.packing import rounds, split
 from streamjoin.spark.planning import Inputs, backticks
 from streamjoin.spark.schemas import conform, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.streams import ENOUGH as SENT
+from streamjoin.spark.streams import parcels
 
 SAMPLE, ENOUGH = 20_000, 4_000  # rows of a side: wanted, and enough
 FIRST = 0.02  # of a table: what a sample is drawn from first
@@ -160,7 +160,7 @@ class TableCores:
         )
         for _, arrived in groupby(rows, key=lambda row: row[0]):
             joined = self._join((role, frame) for _, role, frame in arrived)
-            for rows in together(joined, SENT):
+            for rows in parcels(joined):
                 yield rows.rename_columns(plain_names(rows.num_columns))
 
     def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
