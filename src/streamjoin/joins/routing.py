@@ -23,7 +23,8 @@ has rows, so that no stored row ever moves. An epoch ends when the watermark has
 stored under it.
 
 Everything here depends on its arguments alone: cores that see the same histograms make the same
-tables, and need not talk to each other.
+tables, and need not talk to each other. A row's core depends on the table and on the row, not on
+the rows around it (`keys.lots`): in whichever order rows come, all cores agree on who has which.
 """
 
 from collections.abc import Sequence
@@ -31,10 +32,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags, Keys, RowIds, kernel
 from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.lots import deal, draw_lots
 from streamjoin.keys.splitters import Cells, Histogram, adjust, from_sample, locate, weights
 
 ALL = -1  # the owner of a cell that belongs to every core
@@ -131,9 +134,13 @@ class RoutingTable:
         """Return the cell that each row is stored in."""
         return locate(keys, self.splitters)
 
-    def owners(self, cells: Cells) -> Cores:
-        """Return the core that stores each row; the rows of a shared cell take turns."""
-        return assign(cells, self.epochs[-1].owners, self.cores)
+    def owners(self, cells: Cells, rows: pa.RecordBatch) -> Cores:
+        """Return the core that stores each row; those of a shared cell are dealt by their lots."""
+        owners = self.epochs[-1].owners[cells]
+        shared = np.flatnonzero(owners == ALL)
+        if shared.size:
+            owners[shared] = deal(draw_lots(rows, shared), self.cores)
+        return owners
 
     def stored(self, owners: Cores) -> "Shares":
         """Return the rows that each core stores."""
@@ -247,20 +254,6 @@ def holds(splitters: Keys, cell: np.int64, key: np.int64) -> bool:
         return False
     above = cell == 0 or splitters[cell - 1] <= key
     return bool(above and (cell == splitters.size or key < splitters[cell]))
-
-
-@kernel
-def assign(cells: Cells, owners: Cores, cores: int) -> Cores:
-    """Return the core that stores each row; where all may, they take turns."""
-    assigned = np.empty(cells.size, np.int32)
-    turn = 0
-    for i in range(cells.size):
-        owner = owners[cells[i]]
-        if owner < 0:
-            owner = turn
-            turn = turn + 1 if turn + 1 < cores else 0
-        assigned[i] = owner
-    return assigned
 
 
 @kernel

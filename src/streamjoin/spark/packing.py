@@ -79,7 +79,7 @@ class StreamPacker:
         keys = spec.route_keys(batch)
         cells = table.cells(keys)
         facts |= learn(spec, batch, table, keys, cells)
-        owners = table.owners(cells)
+        owners = table.owners(cells, batch.rows)
         for core, rows in enumerate(split(batch, table.stored(owners))):
             yield core, Role.STORE, frames.pack(rows, facts)
         ranges = spec.route_ranges(batch, keys)

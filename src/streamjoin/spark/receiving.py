@@ -1,7 +1,13 @@
 """Receiving: from the frames of a micro-batch to the rows of one core.
 
 Frames that are addressed to the core hold just its rows. Of those that go to all cores it picks its
-own, by a table that every core works out alone, from the same frames in the same order.
+own, by a table that every core works out alone, from the same frames.
+
+Which rows a core gets, and in which order it stores them, is the same in every attempt of its task.
+Frames are sorted, and rows stand where they would if they had come in frames of the other kind: a
+task that packs may find a hint at its first attempt, and none at the next. Which rows it gets does
+not depend on the order of rows within a task either, which may change if the input comes out of a
+shuffle: the table is made from sorted keys, and rows are dealt by what is in them (`routing`).
 """
 
 from collections.abc import Iterable
@@ -96,7 +102,7 @@ def receive(
     ``table`` is the one that the state holds, if it does.
     """
     received = Received()
-    common: list[tuple[Side, pa.RecordBatch]] = []
+    came: list[tuple[Side, int, pa.RecordBatch]] = []
     for each in sorted(arrived):
         side = SIDES[each.side]
         coming = received.sides[side]
@@ -105,17 +111,20 @@ def receive(
             received.facts.append(told)
             coming.seen += told["rows"]
             coming.null_times += told.get("null_times", 0)
-        if each.role == Role.STORE or spec.numbered:
-            coming.stored.append(batch)
-        elif each.role == Role.PICK:
-            common.append((side, batch))
-        else:
-            coming.probing.append(batch)
+        came.append((side, Role.STORE if spec.numbered else each.role, batch))
+    plan = spec.routing_plan()
+    common = [prepare(plan, side, batch) for side, role, batch in came if role == Role.PICK]
     if not spec.numbered:
-        prepared = [(side, prepare(spec.routing_plan(), side, batch)) for side, batch in common]
-        received.table = agree(spec, table, received.facts, [batch for _, batch in prepared])
-        for side, rows in prepared:
-            pick(spec, number, received, side, rows)
+        received.table = agree(spec, table, received.facts, common)
+    prepared = iter(common)
+    for side, role, batch in came:
+        coming = received.sides[side]
+        if role == Role.STORE:
+            coming.stored.append(batch)
+        elif role == Role.PROBE:
+            coming.probing.append(batch)
+        else:
+            pick(spec, number, received, side, next(prepared))
     return received
 
 
@@ -132,7 +141,7 @@ def agree(
         table = RoutingTable.from_json(used[0])
     if table is None:
         keys = [spec.route_keys(batch) for batch in batches]
-        every = np.concatenate(keys) if keys else np.empty(0, np.int64)
+        every = np.sort(np.concatenate(keys)) if keys else np.empty(0, np.int64)
         sample = every[:: every.size // SAMPLE + 1]
         table = RoutingTable.from_sample(sample, spec.cores, more_comes=True)
     if any(each != table.to_json() for each in used):
@@ -150,7 +159,7 @@ def pick(spec: JoinSpec, number: int, received: Received, side: Side, rows: Prep
     keys = spec.route_keys(rows)
     cells = table.cells(keys)
     received.facts.append(learn(spec, rows, table, keys, cells))
-    owners = table.owners(cells)
+    owners = table.owners(cells, rows.rows)
     others = table.probing(spec.route_ranges(rows, keys), cells, owners).of(number)
     mine = table.stored(owners).of(number)
     coming.stored.append(rows.rows.take(pa.array(mine)))
