@@ -34,7 +34,7 @@ from streamjoin.spark.receiving import Arrived
 from streamjoin.spark.session import labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import Manifest
-from streamjoin.spark.tables import Sampled, TableCores, TablePacker, lay_out
+from streamjoin.spark.tables import Layout, Sampled, TableCores, TablePacker, lay_out
 
 
 def make_join(
@@ -69,6 +69,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self.saved: bytes | None = None
         self.segments: dict[Any, bytes] = {}
+        self.copies: dict[Any, bytes] = {}  # that a test has put here
         self.timers: set[int] = set()
         self.reads = 0
 
@@ -82,9 +83,15 @@ class MemoryStore:
     def write_manifest(self, data: bytes | None) -> None:
         self.saved = data
 
-    def read(self, id_: Any) -> bytes:
+    def read(self, id_: Any) -> bytes | None:
         self.reads += 1
-        return self.segments[id_]
+        return self.segments.get(id_)
+
+    def find_copy(self, id_: Any) -> bytes | None:
+        return self.copies.get(id_)
+
+    def keep_copies(self, ids: Any) -> None:
+        self.copies = {id_: data for id_, data in self.copies.items() if id_ in ids}
 
     def write(self, id_: Any, data: bytes) -> None:
         assert id_ not in self.segments
@@ -300,6 +307,13 @@ def join_tables(
     make: Callable[[int], JoinSpec], left: pa.Table, right: pa.Table, cores: int, seed: int = 0
 ) -> pa.Table:
     """Join tables as Spark would: samples, tasks that pack, and cores."""
+    return join_frames(*pack_tables(make, left, right, cores, seed), seed)
+
+
+def pack_tables(
+    make: Callable[[int], JoinSpec], left: pa.Table, right: pa.Table, cores: int, seed: int = 0
+) -> tuple[Layout, JoinSpec, list[dict[str, Any]]]:
+    """Return the layout of a join of tables, the join, and what the cores get, in order."""
     dice, rows = Random(seed), dict(zip(SIDES, (left, right), strict=True))
     draft = make(1)
     samples = {
@@ -314,7 +328,14 @@ def join_tables(
             for frame in TablePacker(spec, layout, side)(iter(task.to_batches())):
                 sent += [{**row, "part": part} for row in frame.to_pylist()]
     sent.sort(key=lambda row: (row["core"], row["role"], row["part"], row["number"]))
-    pieces = cut(dice, pa.Table.from_pylist(sent, frames.SCHEMA), 3)
+    return layout, spec, sent
+
+
+def join_frames(
+    layout: Layout, spec: JoinSpec, sent: list[dict[str, Any]], seed: int = 0
+) -> pa.Table:
+    """Join what cores of one partition get."""
+    pieces = cut(Random(seed), pa.Table.from_pylist(sent, frames.SCHEMA), 3)
     batches = (batch for piece in pieces for batch in piece.to_batches())
     names = spec.result_schema.names
     joined = [rows.rename_columns(names) for rows in TableCores(spec, layout.stored)(batches)]

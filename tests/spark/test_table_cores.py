@@ -2,7 +2,9 @@
 
 from collections import Counter
 from functools import partial
+from random import Random
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from joins.small_streams import (
@@ -11,6 +13,7 @@ from joins.small_streams import (
     conditions,
     duckdb_pairs,
     fitting,
+    many_rows,
     pairs,
     streams,
     table,
@@ -18,9 +21,10 @@ from joins.small_streams import (
 from oracle import join_by_time
 
 import streamjoin as sj
-from spark.in_process import join_tables, make_join
+from spark.in_process import join_frames, join_tables, make_join, pack_tables
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
+from streamjoin.spark import packing
 
 random = settings(max_examples=60)
 
@@ -71,6 +75,43 @@ def test_time_windows_have_the_oracles_answer(sides, name, routing, before, afte
     join = spread(name, routing, "auto", window=window, time="t")
     found = pairs(join_tables(join, table(left), table(right), cores, seed))
     assert found == join_by_time(left, right, CONDITIONS[name][1], before, after)
+
+
+def numbered(rows):
+    return table([{**row, "id": place} for place, row in enumerate(rows)])
+
+
+@pytest.mark.parametrize("on", ["l.k = r.k", "abs(l.a - r.a) <= 1", "l.a < r.b"])
+@pytest.mark.parametrize("cores", [1, 3])
+def test_frames_in_another_order_are_refused_or_do_not_matter(on, cores, monkeypatch):
+    """An engine may drop the sort below `mapInArrow`: no order gives other pairs."""
+    monkeypatch.setattr(packing, "MOST_ROWS", 8)
+    dice = Random(2)
+    rows = [numbered(many_rows(dice, 60)), numbered(many_rows(dice, 90))]
+    layout, spec, sent = pack_tables(partial(make_join, on, SCHEMA, tables=True), *rows, cores)
+    expected, refused = pairs(join_frames(layout, spec, sent)), 0
+    assert expected
+    for _ in range(60):
+        shuffled = list(sent)
+        for _ in range(dice.choice([1, 2, 200])):
+            one, two = (dice.randrange(len(sent)) for _ in range(2))
+            shuffled[one], shuffled[two] = shuffled[two], shuffled[one]
+        places = [(row["core"], row["role"]) for row in shuffled]
+        if places == sorted(places):
+            assert pairs(join_frames(layout, spec, shuffled)) == expected
+            continue
+        refused += 1
+        with pytest.raises(StreamJoinError, match="does not keep the order of sortWithinPartit"):
+            join_frames(layout, spec, shuffled)
+    assert 0 < refused < 60
+
+
+def test_frames_of_the_wrong_side_are_refused():
+    rows = numbered(many_rows(Random(2), 20))
+    make = partial(make_join, "l.k = r.k", SCHEMA, tables=True)
+    layout, spec, sent = pack_tables(make, rows, rows, 1)
+    with pytest.raises(StreamJoinError, match="does not keep the order"):
+        join_frames(layout, spec, [{**row, "side": 1 - row["side"]} for row in sent])
 
 
 def test_extremes_of_keys():

@@ -9,7 +9,9 @@
 A sample of each side tells which is smaller, how many cores it takes to keep each core's part of it
 in memory, and where to split. The smaller side is stored: a row goes to the core of its key. A row
 of the other side goes to the cores that its ranges touch, so pairs of cores that cannot match never
-meet. Within a core the stored frames come first; probing frames then go through one by one.
+meet. Within a core the stored frames come first; probing frames then go through one by one, and
+need not be kept. Spark sorts for this, but SQL does not promise that an order lasts through
+`mapInArrow`, and there are engines that drop it: whether it does is checked frame by frame.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.batches import in_one_piece
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.choosing import choose, choose_order
 from streamjoin.joins.plan import SIDES
 from streamjoin.joins.prepared import Prepared, prepare
@@ -47,6 +50,8 @@ CORE_ROWS = 1_000_000  # stored rows that a core is given
 FEW_ROWS = 20_000  # below this, one core is enough
 LEAST_CORES, MOST_CORES = 4, 512
 DRAW = "__streamjoin_draw"
+
+Frame = tuple[int, pa.Scalar]  # its role, and what is in it
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class TablePacker:
     def _frames(self, batch: Prepared) -> Iterator[tuple[int, bytes]]:
         table, keys = self.layout.table, self.spec.route_keys(batch)
         if self.side == self.layout.stored:
-            shares = table.stored(table.owners(table.cells(keys)))
+            shares = table.stored(table.owners(table.cells(keys), batch.rows))
         else:
             nobody = np.full(len(batch), -1, np.int32)
             shares = table.probing(self.spec.route_ranges(batch, keys), table.cells(keys), nobody)
@@ -154,21 +159,33 @@ class TableCores:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join all cores of a partition; frames come sorted by core, those to store first."""
-        rows = chain.from_iterable(
-            zip(batch["core"].to_pylist(), batch["role"].to_pylist(), batch["frame"], strict=True)
-            for batch in batches
-        )
-        for _, arrived in groupby(rows, key=lambda row: row[0]):
+        for _, arrived in groupby(self._frames(batches), key=lambda row: row[0]):
             joined = self._join((role, frame) for _, role, frame in arrived)
             for rows in parcels(joined):
                 yield rows.rename_columns(plain_names(rows.num_columns))
 
-    def _join(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+    def _frames(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, *Frame]]:
+        """Yield core, role and frame; refuse an order in which cores would miss rows."""
+        stored, last = SIDES.index(self.stored), (-1, -1)
+        for batch in batches:
+            columns = (batch[name].to_pylist() for name in ("core", "role", "side"))
+            for core, role, side, frame in zip(*columns, batch["frame"], strict=True):
+                if (core, role) < last or (role == Role.STORE) != (side == stored):
+                    raise StreamJoinError(
+                        f"a frame of role {role} and side {side} came to core {core} after one of "
+                        f"role {last[1]} to core {last[0]}: this engine does not keep the order of "
+                        "sortWithinPartitions below mapInArrow, which a join of tables needs; run "
+                        "it on Apache Spark, or collect the tables and use streamjoin.join_tables"
+                    )
+                last = core, role
+                yield core, role, frame
+
+    def _join(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
         if self.spec.plan().longest_pause is not None:
             return self._join_sessions(arrived)
         return self._join_stored(arrived)
 
-    def _join_sessions(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+    def _join_sessions(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
         """Join all rows of a core at once: any of them may make a session longer."""
         engine = self.spec.make_engine()
         assert isinstance(engine.join, SessionJoin)
@@ -177,13 +194,13 @@ class TableCores:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
             parts.setdefault(side, []).append(frames.unpack(frame.as_buffer())[0])
         batches = {
-            side: prepare(engine.plan, side, pa.concat_batches(rows))
+            side: prepare(engine.plan, side, in_one_piece(rows, self.spec.schemas[side]))
             for side, rows in parts.items()
         }
         for delivery in engine.join.join_all(batches):
             yield from delivery.rows
 
-    def _join_stored(self, arrived: Iterator[tuple[int, pa.Scalar]]) -> Iterator[pa.RecordBatch]:
+    def _join_stored(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
         """Sort the rows that are stored into an index, and let the others probe it as they come."""
         held: list[pa.RecordBatch] = []
         for role, frame in arrived:
@@ -195,7 +212,7 @@ class TableCores:
         if not held:
             return
         plan, probing = self.spec.plan(), OTHER[self.stored]
-        stored = prepare(plan, self.stored, pa.concat_batches(held))
+        stored = prepare(plan, self.stored, in_one_piece(held, self.spec.schemas[self.stored]))
         manager = self.spec.make_manager()
         window: Subwindow | None = None
         for _, each in chain([(role, frame)], arrived):
@@ -239,7 +256,7 @@ def join_tables(
         .union(packed[1])
         .repartition(count, "core")
         .sortWithinPartitions("core", "role", "part", "number")
-        .select("core", "role", "frame")
+        .select("core", "role", "side", "frame")
         .mapInArrow(TableCores(spec, layout.stored), plainly_named(output))
         .toDF(*output.names)
     )
