@@ -1,6 +1,5 @@
 """Cores of windows that close, without Spark: any cut, worker and failure gives the same pairs."""
 
-import tempfile
 from collections import Counter
 
 import pytest
@@ -11,7 +10,7 @@ from joins.small_streams import CONDITIONS
 import streamjoin as sj
 from spark.in_process import Cluster, Luck, make_join, pairs_of
 from spark.test_join_core import TIMED, cut, on_time, seeds, timed, two_streams
-from streamjoin.spark import state
+from streamjoin.spark import join_core, state
 
 random = settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
@@ -21,9 +20,11 @@ EAGER = ["shj_jm", "shj_jb", "pmj_jm", "pmj_jb", "auto"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    """Let segments be put together after a few; keep hints apart."""
+    """Let segments be small, and put together after a few; keep hints apart."""
     monkeypatch.setattr(state, "MANY", 4)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(state, "MOST_BYTES", 600)
+    monkeypatch.setattr(join_core, "MOST_BYTES", 1500)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 
 def sessions(left, right, gap, keyed):

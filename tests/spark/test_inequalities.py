@@ -14,7 +14,6 @@ Spark takes seconds for a query, so all operators, windows and numbers of cores 
 on cores without Spark (`in_process`), whose tasks fail now and then.
 """
 
-import tempfile
 from collections import Counter
 
 import numpy as np
@@ -130,7 +129,7 @@ def test_tables(session):
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize("operators", OPERATORS, ids=" ".join)
 def test_every_operator_in_any_count_window(operators, structure, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     first, second = operators
     on = f"l.power {first} r.power and l.cool {second} r.cool"
     batches = make_batches(ties, [(30, 20), (5, 40), (0, 30), (40, 3), (20, 20)], seed=5)
@@ -147,7 +146,7 @@ def test_every_operator_in_any_count_window(operators, structure, tmp_path, monk
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_high_rates_on_any_number_of_cores(structure, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     sizes = [(900, 800), (40, 1_000), (1_000, 0), (700, 700), (1_000, 1_000), (800, 900)]
     batches = make_batches(racks, sizes, seed=7)
     for size, cores, on in [(9, 4, "l.x < r.x and l.y > r.y"), (150, 2, Q1), (2_500, 3, Q1)]:

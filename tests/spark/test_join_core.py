@@ -1,6 +1,5 @@
 """Join cores without Spark: any cut, core count, worker, hint and failure gives the same pairs."""
 
-import tempfile
 from collections import Counter
 from random import Random
 
@@ -18,7 +17,7 @@ from spark.in_process import STEADY, Cluster, Luck, make_join
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
 from streamjoin.joins import routing, sizes, whole_window
-from streamjoin.spark import frames, state
+from streamjoin.spark import frames, join_core, state
 from streamjoin.spark.frames import Role
 from streamjoin.spark.hints import Moment
 from streamjoin.spark.join_core import JoinCore
@@ -41,7 +40,9 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
     monkeypatch.setattr(routing, "ENOUGH", 20)
     monkeypatch.setattr(state, "MANY", 4)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(state, "MOST_BYTES", 600)
+    monkeypatch.setattr(join_core, "MOST_BYTES", 1500)
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 
 def timed(rows):
@@ -180,14 +181,17 @@ def test_a_worker_that_has_the_engine_reads_nothing(monkeypatch):
         assert sum(store.reads for store in cluster.stores.values()) == 0
     assert cluster.metrics.cache_hits == 2
     cluster.restart()
+    held = sum(len(store.segments) for store in cluster.stores.values())
+    assert held > 2 * 9
     cluster.pairs(plain(1, 1, t=10), plain(1, 1, t=10))
     assert cluster.metrics.cache_misses == 2
-    assert sum(store.reads for store in cluster.stores.values()) == 4 * 9
+    assert sum(store.reads for store in cluster.stores.values()) == held
 
 
 @pytest.mark.parametrize("window", [sj.TimeWindow("10 days"), sj.CountWindow(10**6)], ids=str)
 def test_many_small_segments_are_put_together(window, monkeypatch):
     monkeypatch.setattr(state, "MANY", 32)
+    monkeypatch.setattr(state, "MOST_BYTES", 1 << 20)
     others = {"time": "t"} if isinstance(window, sj.TimeWindow) else {}
     cluster = Cluster(make_join(EVERY, TIMED, 1, window=window, **others))
     [store] = cluster.stores.values()

@@ -83,9 +83,9 @@ class StoringClosingCore(ClosingCore):
         needed = self.needed(self.watermark)
         return None if needed is None else (needed["left"] + WINDOW.length_us) // 1000
 
-    def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
+    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
         """Read nothing back: there is nothing to join."""
-        return {}
+        return iter(())
 
 
 class StoringClosingProcessor(JoinProcessor):

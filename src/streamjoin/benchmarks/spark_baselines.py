@@ -51,9 +51,9 @@ class StoringCore(JoinCore):
         )
         engine.manager.inserted = kept
 
-    def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
+    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
         """Read nothing back: there is nothing to search."""
-        return {}
+        return iter(())
 
 
 def store(

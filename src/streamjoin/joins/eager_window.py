@@ -142,20 +142,36 @@ class EagerWindow:
     def restore(
         cls, plan: JoinPlan, saved: dict[str, Any], batches: Mapping[Side, Prepared]
     ) -> "EagerWindow":
-        """Return a window that goes on where another one was."""
+        """Return a window that goes on where another one was, once it `is_whole`."""
         fields = saved["recipe"]
         tuning = tuple((name, value) for name, value in fields["tuning"])
         window = cls(plan, Recipe(fields["name"], fields["threads"], tuning))
-        for side, batch in batches.items():
-            window.sides[side].append(planned(batch, plan))
         for side in SIDES:
             steps = np.array(saved["steps"][side], np.int64)
-            ends = np.concatenate([[0], steps, [window.count(side)]])
-            if (np.diff(ends) < 0).any() or ends[-1] != ends[-2]:
-                raise SnapshotError(f"{ends[-1]} rows were not pushed as {steps.tolist()}")
+            if (np.diff(steps, prepend=0) < 0).any():
+                raise SnapshotError(f"rows cannot have been pushed as {steps.tolist()}")
             window.steps[side].append(steps)
-        window.replay()
+        window.take_back(batches)
         return window
+
+    def take_back(self, batches: Mapping[Side, Prepared]) -> None:
+        """Take back rows that were stored before; with the last of them, the window is whole."""
+        for side, batch in batches.items():
+            self.sides[side].append(planned(batch, self.plan))
+            if self.count(side) > self._pushed(side):
+                raise SnapshotError(
+                    f"{self.count(side)} rows were stored of {self._pushed(side)} that were pushed"
+                )
+        if self.is_whole:
+            self.replay()
+
+    def _pushed(self, side: Side) -> int:
+        return int(sum(self.steps[side].values[-1:]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows that were ever pushed are there."""
+        return all(self.count(side) == self._pushed(side) for side in SIDES)
 
     def undo(self) -> None:
         """Take the last push out, if it is not settled."""

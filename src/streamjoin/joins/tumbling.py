@@ -194,15 +194,18 @@ class TumblingJoin:
     def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
         """Take back rows that were stored before, without looking for matches.
 
-        Those of one window are in the order that they came in; more rows of a window may follow
-        where it does not matter how they were pushed.
+        Those of one window are in the order that they came in, and may come in several calls. More
+        rows of a window may follow where it does not matter how they were pushed.
         """
         saved = saved or {}
         if self.open_window is not None:
             for number, places in by_window(batches):
-                if number in self.eager:  # more of it
-                    self.eager[number].push(taken(batches, places))
-                    self.touched.append(self.eager[number])
+                window = self.eager.get(number)
+                if window is not None and not window.is_whole:
+                    window.take_back(taken(batches, places))
+                elif window is not None:  # more of it
+                    window.push(taken(batches, places))
+                    self.touched.append(window)
                 elif str(number) in saved:
                     plan, sides = self.closed.within_one, taken(batches, places)
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)

@@ -90,11 +90,14 @@ class ClosingCore(JoinCore):
         kept, manifest = self._take_kept(), self.manifest
         if kept is None or not self._can_go_on(kept):
             kept = Kept(self.spec.make_engine())
+            # What it has seen, and how fast, only this worker knows: attempts would differ.
+            self._windows(kept).adviser.decides = False
         missing = [each for each in manifest.segments if each.id not in kept.segments]
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
-                self._windows(kept).restore(self._load(missing), manifest.windows)
+                for rows in self._load(missing):
+                    self._windows(kept).restore(rows, manifest.windows)
         else:
             self.metrics.cache_hits += 1
         closed = self._as_key(manifest.watermark_ms)
@@ -145,7 +148,7 @@ class ClosingCore(JoinCore):
         for share in shares:
             assert share.times is not None
             last = int(share.times.max())
-            state.add(self.store, self.manifest, batch.side, share.rows, last)
+            state.add(self.store, self.manifest, self.moment.batch, batch.side, share.rows, last)
 
     def needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time that a row of an open window can have."""

@@ -1,37 +1,71 @@
 """Files that the Python workers of one Spark executor share.
 
-They lie in a folder that Spark removes when the executor ends. Whatever is in them is also in the
-state or can be worked out again, so losing a file costs time only.
+::
+
+    SPARK_LOCAL_DIRS/streamjoin/   <run of a query>/   routing-...json         hints
+                                                       <core>/ 7-left-0-8f3a   copies of segments
+
+Spark names a folder of the executor's own that it removes when the executor ends; where it names
+none, nothing is shared. Whatever is in the files is also in the state or can be worked out again,
+and is checked by whoever reads it: a file that is lost, damaged or never written costs time only,
+so no error of the file system reaches a task.
+
+Rows are in the files, so nobody else may read them, and what others may have put in the way is left
+alone: a folder that is a link, or that other users can change, is not used. Folders in which
+nothing was written for `FORGOTTEN` seconds are removed, whoever has left them: a query that has
+ended, or a core that has moved to another executor.
 """
 
 import os
-import tempfile
+import stat
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
-FORGOTTEN = 600  # seconds without a change, after which the folder of a query is removed
+FORGOTTEN = 3600  # seconds
+SWEEP = 60  # seconds from one look for folders that are forgotten to the next
+
+_swept = -float(SWEEP)
 
 
-def folder(owner: str) -> Path:
-    """Return the folder of a query's run, made if need be."""
+def folder(*names: str) -> Path | None:
+    """Return a folder, made if need be, for whoever writes or reads there now; None if none is."""
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    if local and os.path.isdir(local):
-        parent = Path(local) / "streamjoin"
-    else:
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        parent = Path(tempfile.gettempdir()) / f"streamjoin-{user}"
-    path = parent / owner
-    if not path.exists():
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        remove_forgotten(parent)
+    if not local:
+        return None
+    path = Path(local) / "streamjoin"
+    try:
+        for each in ("", *names):
+            path = path / each
+            path.mkdir(mode=0o700, exist_ok=True)
+            if not is_ours(path):
+                return None
+        os.utime(path)
+    except OSError:
+        return None
+    sweep(Path(local) / "streamjoin")
     return path
 
 
+def is_ours(path: Path) -> bool:
+    """Whether a path is a folder of this user, and of nobody else."""
+    found = path.lstat()
+    if not hasattr(os, "getuid"):
+        return stat.S_ISDIR(found.st_mode)
+    shared = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
+
+
 def write(path: Path, data: bytes) -> None:
-    """Write a file so that others see all of it or nothing."""
+    """Write a file so that others see all of it or nothing; if that fails, there is none."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_bytes(data)
-    draft.replace(path)
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+        draft.replace(path)
+    except OSError:
+        remove(draft)
 
 
 def read(path: Path) -> bytes | None:
@@ -42,14 +76,50 @@ def read(path: Path) -> bytes | None:
         return None
 
 
+def remove(path: Path) -> None:
+    """Remove a file, if that is possible."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def remove_others(parent: Path, names: Collection[str]) -> None:
+    """Remove the files in a folder that have other names."""
+    with suppress(OSError):
+        for path in parent.iterdir():
+            if path.name not in names:
+                remove(path)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what is forgotten, now and then."""
+    global _swept
+    now = time.monotonic()
+    if now - _swept >= SWEEP:
+        _swept = now
+        remove_forgotten(parent)
+
+
 def remove_forgotten(parent: Path) -> None:
-    """Remove the folders of queries that have ended."""
+    """Remove the folders below one in which nothing was written for long."""
     oldest = time.time() - FORGOTTEN
-    for owner in parent.iterdir():
-        try:
-            if owner.stat().st_mtime < oldest:
-                for path in owner.iterdir():
-                    path.unlink()
-                owner.rmdir()
-        except OSError:
-            continue  # another process was faster
+    for run in folders_in(parent):
+        for core in folders_in(run):
+            remove_if_older(core, oldest)
+        if not folders_in(run):
+            remove_if_older(run, oldest)
+
+
+def folders_in(parent: Path) -> list[Path]:
+    """Return the folders in a folder that are ours."""
+    try:
+        return [path for path in parent.iterdir() if is_ours(path)]
+    except OSError:
+        return []  # another process was faster
+
+
+def remove_if_older(path: Path, oldest: float) -> None:
+    """Remove a folder of files, unless it has changed since."""
+    with suppress(OSError):  # another process was faster
+        if path.lstat().st_mtime < oldest:
+            remove_others(path, ())
+            path.rmdir()

@@ -4,7 +4,8 @@ The table for the next micro-batch follows from the state, and every core keeps 
 that packs rows has no state, so each core leaves the table in a file on its host, under the name of
 the query's run and the batch it is for. A task that finds none, on another host or in the first
 batch after a start, sends its rows to all cores, and these pick: slower, and with the same result.
-So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for.
+So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for,
+and only as it was written.
 
 The first batch of all needs no hint where rows are routed by hash: there is no state yet with
 another table, so all tasks spread the hashes evenly.
@@ -18,7 +19,8 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from streamjoin.joins.routing import RoutingTable
-from streamjoin.spark.folders import folder, read, write
+from streamjoin.spark.folders import folder, read, remove, write
+from streamjoin.spark.sealing import seal, unseal
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,25 @@ class Moment:
         return sha256(f"{self.query}/{self.run}".encode()).hexdigest()[:32]
 
 
-def path_of(moment: Moment, name: str, batch: int) -> Path:
+def path_of(parent: Path, name: str, batch: int) -> Path:
     """Return the file of a batch's hint."""
-    return folder(moment.owner) / f"routing-{sha256(name.encode()).hexdigest()[:16]}-{batch}.json"
+    return parent / f"routing-{sha256(name.encode()).hexdigest()[:16]}-{batch}.json"
 
 
 def publish(moment: Moment, name: str, table: RoutingTable) -> None:
     """Leave the table for the batch after this one."""
-    write(path_of(moment, name, moment.batch + 1), json.dumps(table.to_json()).encode())
-    path_of(moment, name, moment.batch - 1).unlink(missing_ok=True)
+    parent = folder(moment.owner)
+    if parent is not None:
+        table_json = json.dumps(table.to_json()).encode()
+        write(path_of(parent, name, moment.batch + 1), seal(table_json))
+        remove(path_of(parent, name, moment.batch - 1))
 
 
 def find(moment: Moment | None, name: str) -> RoutingTable | None:
     """Return the table for this batch, if a core has left it on this host."""
-    if moment is None:
+    parent = None if moment is None else folder(moment.owner)
+    if moment is None or parent is None:
         return None
-    found = read(path_of(moment, name, moment.batch))
-    return None if found is None else RoutingTable.from_json(json.loads(found))
+    found = read(path_of(parent, name, moment.batch))
+    content = None if found is None else unseal(found)
+    return None if content is None else RoutingTable.from_json(json.loads(content))

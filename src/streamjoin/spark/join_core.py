@@ -7,8 +7,11 @@
       manifest, segments  <--------+      routing table for the next batch -> hint
 
 It knows nothing of Spark's operators: a `Store` gives it the state, its caller the frames and the
-watermark. A failure is harmless: Spark forgets what a failed task wrote, and an engine is used
-again only if its segments are those of the state.
+watermark. A failure is harmless at any moment, also after the state was committed: every attempt
+of a task writes the same state (see `state`), and an engine is used again only if its segments are
+those of the state. For this, rows are put into an order that does not depend on how frames arrive
+(`receiving`), and nothing that a worker alone knows, such as a clock or what it did before, decides
+about rows or state.
 
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
 sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
@@ -17,6 +20,7 @@ empty frames. For this reason a core without rows keeps its manifest until the w
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise, zip_longest
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +42,7 @@ from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import ORDINAL, Manifest, Segment, Store
 
 DECAY = 2  # the histogram of routing keys halves with every batch
+MOST_BYTES = 1 << 30  # of a side's rows that an engine takes back at once
 
 
 class JoinCore:
@@ -176,30 +181,45 @@ class JoinCore:
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
-                rows = self._load(missing)
-                if not all(follows(batch, kept.engine.chains[s]) for s, batch in rows.items()):
-                    kept, rows = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
-                kept.engine.manager.restore(rows)
+                steps = self._load(missing)
+                first = next(steps, {})
+                if all(follows(batch, kept.engine.chains[s]) for s, batch in first.items()):
+                    steps = chain([first], steps)
+                else:
+                    kept, steps = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
+                for rows in steps:
+                    kept.engine.manager.restore(rows)
         else:
             self.metrics.cache_hits += 1
         kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
         kept.engine.counters.rows = dict(self.manifest.arrived)
         return kept
 
-    def _load(self, segments: list[Segment]) -> dict[Side, Prepared]:
-        """Read the rows of segments."""
-        held: dict[Side, Prepared] = {}
-        for side in SIDES:
-            wanted = [each for each in segments if each.side == side]
-            if not wanted:
-                continue
-            rows = pa.concat_batches(state.load(self.store, wanted))
-            if self.spec.ordering is not None:
-                rows = rows.sort_by(ORDINAL)  # segments of a time window overlap: see `_add`
-            held[side] = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
-            if self.spec.numbered:
-                held[side].ordinals = rows.column(ORDINAL).to_numpy()
-        return held
+    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
+        """Read the rows of segments, in as many steps as it takes to keep batches small."""
+        sides = [self._read([each for each in segments if each.side == side]) for side in SIDES]
+        for step in zip_longest(*sides):
+            yield {
+                side: self._prepare_again(side, rows)
+                for side, rows in zip(SIDES, step, strict=True)
+                if rows is not None
+            }
+
+    def _read(self, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a side's segments, oldest first."""
+        shares = state.share(segments, MOST_BYTES)
+        read = ([state.read(self.store, each) for each in share] for share in shares)
+        if self.spec.ordering is None:
+            yield from map(pa.concat_batches, read)
+        elif shares:
+            yield from sort_by_ordinal(list(chain(*read)), len(shares))
+
+    def _prepare_again(self, side: Side, rows: pa.RecordBatch) -> Prepared:
+        """Compute the keys of rows that were stored."""
+        batch = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
+        if self.spec.numbered:
+            batch.ordinals = rows.column(ORDINAL).to_numpy()
+        return batch
 
     def _write(self, histogram: Histogram | None, newest: int | None) -> None:
         """Write what this batch has changed; a core without anything left keeps nothing."""
@@ -218,15 +238,18 @@ class JoinCore:
             store.write_manifest(None)
             return
         for side in SIDES:
-            state.compact(store, manifest, side)
+            state.compact(store, manifest, self.moment.batch, side)
         if manifest.table is not None and histogram is not None:
             self._adapt(histogram, newest, needed)
         expiry = self.watermark_ms if is_empty else self.next_expiry_ms()
+        if expiry is not None and expiry < 1:  # 0 is no watermark, and would let it go off at once
+            expiry = 1
         if expiry is not None and expiry != manifest.timer:
             store.set_timer(expiry, instead_of=manifest.timer)
             manifest.timer = expiry
         manifest.batch, manifest.watermark_ms = self.moment.batch, self.watermark_ms
         store.write_manifest(manifest.to_bytes())
+        store.keep_copies({segment.id for segment in manifest.segments})
         if kept is not None:
             if is_complete:
                 kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
@@ -262,18 +285,20 @@ class JoinCore:
     def _add(self, batch: Prepared) -> None:
         """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
         stored, times = batch.rows, batch.times
+        number = self.moment.batch
         if batch.ordinals is not None:
             stored = stored.append_column(ORDINAL, pa.array(batch.ordinals))
         if times is None:
             assert batch.ordinals is not None
-            state.add(self.store, self.manifest, batch.side, stored, int(batch.ordinals[-1]))
+            last = int(batch.ordinals[-1])
+            state.add(self.store, self.manifest, number, batch.side, stored, last)
             return
         extent = -min(self.plan.needed_from(0).values())
         ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
         for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
             last = int(times[flags].max())
             rows = stored if flags.all() else stored.filter(pa.array(flags))
-            state.add(self.store, self.manifest, batch.side, rows, last)
+            state.add(self.store, self.manifest, number, batch.side, rows, last)
 
     def next_expiry_ms(self) -> int | None:
         """Return the watermark, in milliseconds, at which something can be dropped."""
@@ -287,6 +312,22 @@ class JoinCore:
         if not ends:
             ends = [manifest.newest - min(start.values())]
         return min(ends) // 1000 + 1
+
+
+def sort_by_ordinal(batches: list[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in the order of their ordinals, in about ``count`` parts.
+
+    The segments of an ordered time window overlap: see `JoinCore._add`.
+    """
+    if count == 1:
+        yield pa.concat_batches(batches).sort_by(ORDINAL)
+        return
+    ordinals = [batch.column(ORDINAL).to_numpy() for batch in batches]
+    every = np.sort(np.concatenate(ordinals))
+    for low, high in pairwise([*every[:: -(-every.size // count)], every[-1] + 1]):
+        flags = [(each >= low) & (each < high) for each in ordinals]
+        parts = [batch.filter(pa.array(own)) for batch, own in zip(batches, flags, strict=True)]
+        yield pa.concat_batches(parts).sort_by(ORDINAL)
 
 
 def follows(batch: Prepared, chain: Chain) -> bool:

@@ -2,23 +2,35 @@
 
 ::
 
-    manifest            segments [id, side, rows, bytes, last], routing table, ...
-    segments   8f3a  -> rows that one micro-batch stored, as a frame
-               c07e  -> ...
+    manifest            segments [id, side, rows, bytes, size, last], routing table, ...
+    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as a frame
+               7-right-0-c07e.. -> ...
 
 A micro-batch writes its rows as new segments and the manifest, and removes the segments whose rows
-have all left the window. It reads only those segments that the worker's engine does not hold. Ids
-are random, so that a segment which a failed task wrote is never taken for another.
+have all left the window. It reads only those segments that the worker's engine does not hold.
+
+**Two attempts of one task write the same bytes.** Spark may run a task again after its state was
+committed: the sink failed behind the join, or a speculative copy was as fast. Its older checkpoint
+format (version 1) then goes on with the state of either attempt, and reads the files of the other.
+So all that is written follows from the state before and the rows of the batch: an id is made of
+batch, side, a running number and a digest of the data.
+
+**Nothing damaged is taken for rows.** The digest in an id is compared with what is read, and the
+manifest carries one of itself. A copy of a segment that is damaged is read from the state store
+instead; what is damaged there is a `SnapshotError`.
 
 Many small segments are put together: when there are more than `MANY` of a side, the newest ones
 that are together no smaller than the next older one become one, so a row is written O(log n) times.
+No segment has more than `MOST_BYTES`, so that any of them fits into one Arrow column of text (2
+GiB) and into the heap of an executor; those with more than half of it stay as they are.
 """
 
 import json
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +42,11 @@ from streamjoin.keys.splitters import Histogram
 from streamjoin.spark import folders, frames
 from streamjoin.spark.facts import differ
 from streamjoin.spark.hints import Moment
+from streamjoin.spark.sealing import digest, seal, unseal
 
-MANY = 32  # segments of a side
+MANY = 32  # segments of a side that are small enough to be put together
+MOST_BYTES = 1 << 28  # of a segment's rows, before compression
+WAY_OUT = "restore the checkpoint from a copy, or start with a new checkpointLocation"
 ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
 
@@ -41,7 +56,8 @@ class Segment(NamedTuple):
     id: str
     side: Side
     rows: int
-    bytes: int
+    bytes: int  # in the state store, compressed
+    size: int  # in memory, in bytes
     last: int
 
 
@@ -61,7 +77,7 @@ class Manifest:
     windows: dict[str, Any] = field(default_factory=dict)  # that are open, and joined eagerly
 
     def to_bytes(self) -> bytes:
-        """Write as JSON."""
+        """Write as JSON, together with a digest of it."""
         saved = {
             **asdict(self),
             "segments": [list(segment) for segment in self.segments],
@@ -69,12 +85,18 @@ class Manifest:
             "histogram": self.histogram
             and [each.tolist() for each in vars(self.histogram).values()],
         }
-        return json.dumps(saved).encode()
+        return seal(json.dumps(saved, sort_keys=True).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Manifest":
         """Read what `to_bytes` wrote."""
-        saved = json.loads(data)
+        content = unseal(data)
+        if content is None:
+            raise SnapshotError(
+                f"the manifest of the state, {len(data)} bytes, is damaged, or another version of "
+                f"streamjoin wrote it; {WAY_OUT}"
+            )
+        saved = json.loads(content)
         saved["segments"] = [Segment(*segment) for segment in saved["segments"]]
         saved["table"] = saved["table"] and RoutingTable.from_json(saved["table"])
         saved["histogram"] = saved["histogram"] and histogram_of(saved["histogram"])
@@ -110,14 +132,20 @@ class Store(Protocol):
     def write_manifest(self, data: bytes | None) -> None:
         """Replace or, with None, remove it."""
 
-    def read(self, id_: str) -> bytes:
-        """Return a segment."""
+    def read(self, id_: str) -> bytes | None:
+        """Return a segment, if it is there."""
+
+    def find_copy(self, id_: str) -> bytes | None:
+        """Return what may be a segment, from where it is read faster."""
 
     def write(self, id_: str, data: bytes) -> None:
         """Add a segment."""
 
     def remove(self, id_: str) -> None:
         """Remove a segment."""
+
+    def keep_copies(self, ids: Collection[str]) -> None:
+        """Remove the copies of other segments than these."""
 
     def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
         """Ask to be called when the watermark passes a time."""
@@ -130,10 +158,16 @@ class SparkStore:
     state store takes ten times as long.
     """
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
+    def __init__(self, handle: Any, name: str) -> None:
+        self.handle, self.name = handle, name
+        self.folder: Path | None = None  # for copies
         self.manifest = handle.getValueState("manifest", "data binary")
         self.segments = handle.getMapState("segments", "id string", "data binary")
+
+    def open_core(self, label: int, moment: Moment) -> None:
+        """Find the folder for the copies of a core's segments."""
+        name = sha256(f"{self.name}/{label}".encode()).hexdigest()[:32]
+        self.folder = folders.folder(moment.owner, name)
 
     def read_manifest(self) -> bytes | None:
         """Return the manifest, if there is one."""
@@ -147,33 +181,31 @@ class SparkStore:
         else:
             self.manifest.update((data,))
 
-    def read(self, id_: str) -> bytes:
-        """Return a segment."""
-        copy = folders.read(self._copy(id_))
-        if copy is not None:
-            return copy
+    def read(self, id_: str) -> bytes | None:
+        """Return a segment, if it is there."""
         found = self.segments.getValue((id_,))
-        if found is None:
-            raise SnapshotError(
-                f"segment {id_} is listed in the state but not there; the checkpoint is damaged: "
-                "restore it from a copy, or start with a new checkpointLocation"
-            )
-        return bytes(found[0])
+        return None if found is None else bytes(found[0])
+
+    def find_copy(self, id_: str) -> bytes | None:
+        """Return what may be a segment, from a file."""
+        return None if self.folder is None else folders.read(self.folder / id_)
 
     def write(self, id_: str, data: bytes) -> None:
         """Add a segment."""
         self.segments.updateValue((id_,), (data,))
-        folders.write(self._copy(id_), data)
+        if self.folder is not None:
+            folders.write(self.folder / id_, data)
 
     def remove(self, id_: str) -> None:
         """Remove a segment."""
         self.segments.removeKey((id_,))
-        self._copy(id_).unlink(missing_ok=True)
+        if self.folder is not None:
+            folders.remove(self.folder / id_)
 
-    def _copy(self, id_: str) -> Path:
-        moment = Moment.current()
-        assert moment is not None
-        return folders.folder(moment.owner) / id_
+    def keep_copies(self, ids: Collection[str]) -> None:
+        """Remove the files of other segments than these; the core may have been elsewhere."""
+        if self.folder is not None:
+            folders.remove_others(self.folder, ids)
 
     def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
         """Ask to be called when the watermark passes a time."""
@@ -182,12 +214,27 @@ class SparkStore:
         self.handle.registerTimer(milliseconds)
 
 
-def add(store: Store, manifest: Manifest, side: Side, batch: pa.RecordBatch, last: int) -> None:
-    """Write rows as a new segment."""
-    data = frames.pack(batch, codec="lz4")
-    segment = Segment(uuid4().hex, side, batch.num_rows, len(data), last)
-    store.write(segment.id, data)
-    manifest.segments.append(segment)
+def add(
+    store: Store, manifest: Manifest, batch: int, side: Side, rows: pa.RecordBatch, last: int
+) -> None:
+    """Write rows as a new segment of a micro-batch, or as several if they are many."""
+    for part in cut(rows):
+        data = frames.pack(part, codec="lz4")
+        prefix = f"{batch}-{side}-"
+        number = sum(each.id.startswith(prefix) for each in manifest.segments)
+        id_ = f"{prefix}{number}-{digest(data)}"
+        store.write(id_, data)
+        manifest.segments.append(Segment(id_, side, part.num_rows, len(data), part.nbytes, last))
+
+
+def cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut rows in halves until none of them has too many bytes."""
+    if rows.nbytes <= MOST_BYTES or rows.num_rows == 1:
+        yield rows
+    else:
+        half = rows.num_rows // 2
+        yield from cut(rows.slice(0, half))
+        yield from cut(rows.slice(half))
 
 
 def expire(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
@@ -198,23 +245,60 @@ def expire(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
     manifest.segments = [each for each in manifest.segments if each.last >= needed[each.side]]
 
 
-def compact(store: Store, manifest: Manifest, side: Side) -> None:
-    """Put small segments together if there are many."""
-    held = manifest.of(side)
+def compact(store: Store, manifest: Manifest, batch: int, side: Side) -> None:
+    """Put small segments together if there are many, in this micro-batch."""
+    held = small(manifest.of(side))
     if len(held) <= MANY:
         return
-    count, size = 1, held[-1].rows
-    while count < len(held) and held[-count - 1].rows <= size:
-        size += held[-count - 1].rows
-        count += 1
-    joined = held[-max(count, 2) :]
-    rows = pa.concat_batches(load(store, joined))
+    count, rows, size = 1, held[-1].rows, held[-1].size
+    while count < len(held):
+        older = held[-count - 1]
+        if older.rows > rows or size + older.size > MOST_BYTES:
+            break
+        count, rows, size = count + 1, rows + older.rows, size + older.size
+    joined = held[-max(count, 2) :]  # two are never too large
+    whole = pa.concat_batches([read(store, segment) for segment in joined])
     manifest.segments = [each for each in manifest.segments if each not in joined]
     for segment in joined:
         store.remove(segment.id)
-    add(store, manifest, side, rows, max(each.last for each in joined))
+    add(store, manifest, batch, side, whole, max(each.last for each in joined))
 
 
-def load(store: Store, segments: list[Segment]) -> list[pa.RecordBatch]:
-    """Read the rows of segments."""
-    return [frames.unpack(store.read(segment.id))[0] for segment in segments]
+def small(segments: list[Segment]) -> list[Segment]:
+    """Return the newest segments, up to one that stays as it is."""
+    for place in range(len(segments), 0, -1):
+        if 2 * segments[place - 1].size > MOST_BYTES:
+            return segments[place:]
+    return segments
+
+
+def share(segments: list[Segment], most: int) -> list[list[Segment]]:
+    """Divide segments into neighbours that have at most so many bytes together."""
+    shares: list[list[Segment]] = []
+    size = 0
+    for segment in segments:
+        if not shares or size + segment.size > most:
+            shares.append([])
+            size = 0
+        shares[-1].append(segment)
+        size += segment.size
+    return shares
+
+
+def read(store: Store, segment: Segment) -> pa.RecordBatch:
+    """Return the rows of a segment, as they were written."""
+    wanted = segment.id.rpartition("-")[2]
+    data = store.find_copy(segment.id)
+    if data is None or digest(data) != wanted:
+        data = store.read(segment.id)
+        if data is None:
+            raise SnapshotError(
+                f"segment {segment.id} is listed in the state but not there: the checkpoint is "
+                f"damaged; {WAY_OUT}"
+            )
+        if digest(data) != wanted:
+            raise SnapshotError(
+                f"segment {segment.id}, {len(data)} bytes, is not what was written: the checkpoint "
+                f"is damaged; {WAY_OUT}"
+            )
+    return frames.unpack(data)[0]

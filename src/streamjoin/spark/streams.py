@@ -49,7 +49,8 @@ class JoinProcessor(StatefulProcessor):
         """Declare the state."""
         # Arrow's own pools give freed memory back, and every batch would have to fault it in again.
         pa.set_memory_pool(pa.system_memory_pool())
-        self.handle, self.store, self.spec = handle, SparkStore(handle), self.spec.placed()
+        self.spec = self.spec.placed()
+        self.handle, self.store = handle, SparkStore(handle, self.spec.name)
 
     def handleInputRows(  # noqa: N802
         self,
@@ -95,6 +96,7 @@ class JoinProcessor(StatefulProcessor):
         watermark = timer_values.getCurrentWatermarkInMs()
         moment = Moment.current()
         assert moment is not None
+        self.store.open_core(int(key[0]), moment)
         return self.core_class(self.spec, int(key[0]), self.store, watermark, moment)
 
     def _rows(self, batch: pa.RecordBatch) -> pd.DataFrame:
