@@ -17,6 +17,7 @@ from streamjoin.spark.session import (
     CHANGELOG,
     PARTITIONS,
     PROVIDER,
+    RETRIES,
     ROCKSDB,
     check_session,
     check_workers,
@@ -47,7 +48,7 @@ def frame(session):
 def fresh(spark):
     """A session in which nothing about streams is set."""
     session = spark.newSession()
-    for name in (PARTITIONS, PROVIDER, CHANGELOG, BATCH_BYTES):
+    for name in (PARTITIONS, PROVIDER, CHANGELOG, BATCH_BYTES, *RETRIES):
         session.conf.unset(name)
     return session
 
@@ -78,7 +79,7 @@ def test_labels_are_where_group_by_sends_them(session):
 
 def test_configure_sets_what_is_unset_and_nothing_else(fresh):
     bound = fresh.conf.get(BATCH_BYTES)
-    expected = {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5"}
+    expected = {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5", **RETRIES}
     assert sjs.configure(fresh, cores=5) == expected
     assert fresh.conf.get(BATCH_BYTES) == bound  # which other Python functions rely on
     assert fresh.conf.get(PARTITIONS) == "5"
@@ -89,7 +90,8 @@ def test_configure_sets_what_is_unset_and_nothing_else(fresh):
 def test_configure_takes_as_many_cores_as_tasks_run_at_once(fresh):
     fresh.conf.set(CHANGELOG, "false")
     fresh.conf.set(BATCH_BYTES, "1000000")
-    assert sjs.configure(fresh, narrow_rows=True) == {PROVIDER: ROCKSDB, PARTITIONS: "2"}
+    expected = {PROVIDER: ROCKSDB, PARTITIONS: "2", **RETRIES}
+    assert sjs.configure(fresh, narrow_rows=True) == expected
     assert fresh.conf.get(CHANGELOG) == "false"
 
 

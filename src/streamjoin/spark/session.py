@@ -22,6 +22,12 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+CHECKPOINTS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+RETRIES = {  # what keeps attempts of a task apart
+    CHECKPOINTS: "2",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+}
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # of a query, in its tasks
 ZONE = "spark.sql.session.timeZone"
@@ -42,6 +48,11 @@ def configure(
       ``auto`` counts as not set: state has a fixed number of partitions;
     * the RocksDB state store, the only one that `transformWithState` works with;
     * its changelog: a batch then uploads what it wrote, not whole files;
+    * version 2 of its checkpoints, in which the state of one attempt of a task is never taken for
+      that of another;
+    * checksums of shuffled rows, and a full retry where they differ: rows that are numbered depend
+      on the order in which they come, and Spark 4.1 does not notice if a task that is tried again
+      gets them in another one;
     * with ``narrow_rows``, no bound on the bytes of an Arrow batch, which Spark would work out anew
       for every row, at half the cost of reading them. It is for sessions in which *no* Python
       function sees wide rows and micro-batches fit into memory: the bound on rows alone remains.
@@ -49,7 +60,7 @@ def configure(
     Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
     """
     check_cores(cores)
-    wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true"}
+    wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", **RETRIES}
     if narrow_rows:
         wanted[BATCH_BYTES] = str((1 << 31) - 1)
     present = settings(spark)
