@@ -3,8 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from spark.in_process import Cluster, make_join
 
 import streamjoin as sj
+from streamjoin.spark import state
 
 pytestmark = pytest.mark.slow
 
@@ -39,3 +41,33 @@ def test_a_stream_of_long_texts(options):
     found += join.push(right=few).num_rows
     assert join.stats.bytes > 2**31
     assert found + join.finish().num_rows == few.num_rows
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window": sj.TimeWindow("1 minute")},
+        {"window": sj.TumblingWindow("1 minute"), "emit": "eager"},
+    ],
+    ids=str,
+)
+def test_a_core_on_spark_reloads_long_texts(options, monkeypatch):
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    monkeypatch.setattr(state, "MANY", 2)  # segments are put together, up to the bound
+    schema = pa.schema({"k": pa.int64(), "t": pa.timestamp("us", "UTC"), "text": pa.string()})
+    join = make_join("l.k = r.k", schema, 1, time="t", **options)
+    cluster = Cluster(join, delay=10**6)
+    found = sum(
+        len(rows)
+        for n in range(PUSHES)
+        for rows in cluster.batch(part(n).cast(schema), schema.empty_table())
+    )
+    [store] = cluster.stores.values()
+    sizes = [segment.size for segment in store.manifest.segments]
+    assert sum(sizes) > 2**31
+    assert max(sizes) <= state.MOST_BYTES
+    cluster.restart()
+    few = part(1).slice(0, 500).cast(schema)
+    found += sum(map(len, cluster.batch(schema.empty_table(), few)))
+    cluster.watermark = 10**9
+    assert found + sum(map(len, cluster.idle())) == 500

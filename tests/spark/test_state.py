@@ -156,12 +156,15 @@ def test_no_segment_and_no_batch_that_is_restored_is_too_large(options, monkeypa
     monkeypatch.setattr(JoinCore, "_prepare_again", watch)
     cluster = Cluster(make_join("l.k = r.k", TIMED, 1, **options))
     [store] = cluster.stores.values()
-    found = cluster.pairs(long_texts(0, 40, 1000), NONE)  # ten segments of one batch
+    found = cluster.pairs(long_texts(0, 40, 1000), NONE)  # many segments of one batch
+    large = set(store.segments)
+    assert len(large) > 10
     for number in range(1, 60):
         found += cluster.pairs(long_texts(100 * number, 2, 300), NONE)
         sizes = [segment.size for segment in store.manifest.segments]
         assert max(sizes) <= 1 << 12
         assert len(sizes) < 10 + 4 + 2 * sum(sizes) / (1 << 12)
+        assert large <= set(store.segments)  # they are not written again
     assert sum(segment.rows for segment in store.manifest.segments) == 40 + 59 * 2
     cluster.restart()
     found += cluster.pairs(NONE, plain(0, 1))
