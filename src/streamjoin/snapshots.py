@@ -261,6 +261,9 @@ def load_engine(
         for window in saved["windows"].values():
             check_recipe(window["recipe"])
         engine.join.restore(held, saved["windows"])
+        if isinstance(engine.join, TumblingJoin):
+            windows = engine.join.eager.values()
+            refuse_unless(all(each.is_whole for each in windows), "a window lacks rows")
     parts = parts_of(engine.join)
     sides = {*(SIDES[:1] if engine.is_self_join else SIDES)}
     for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
