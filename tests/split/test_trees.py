@@ -105,7 +105,7 @@ def test_a_merger_that_fails(fanout, monkeypatch):
         with monkeypatch.context() as broken:
             broken.setattr(gathering, "arrange", fail)
             for _ in range(3):
-                with pytest.raises(MemoryError, match="no room"):
+                with pytest.raises(sj.StreamJoinError, match="no room"):
                     join.push(right=table(rows))
             with pytest.raises(MemoryError, match="no room"):
                 list(join.stream([(None, table([])), (None, table(rows[:1]))]))
