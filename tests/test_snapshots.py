@@ -105,7 +105,7 @@ def test_a_view_of_other_numbers_than_bytes():
     assert sj.StreamJoin.restore(memoryview(twice)[::2]).snapshot() == data
 
 
-@pytest.mark.parametrize("data", [None, 5, "text", [1, 2], pa.table({"a": [1]}), make], ids=repr, ids=lambda given: type(given).__name__)
+@pytest.mark.parametrize("data", [None, 5, "text", [1, 2], pa.table({"a": [1]}), make], ids=type)
 def test_what_is_no_bytes(data):
     assert "a snapshot is bytes" in refused(data)
 
