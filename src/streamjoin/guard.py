@@ -9,7 +9,7 @@ A process that is forked while another thread is inside gets a state that is hal
 lock that nobody gives back: its guard refuses all calls (`forks`). If nobody is inside, the child
 has a copy of the join to go on with.
 
-Cost: about 0.3 microseconds a call.
+Cost: less than a microsecond per call; a push of one row takes some hundred.
 """
 
 import os
