@@ -229,7 +229,7 @@ class Cluster:
         rows = []
         for label, store in self.stores.items():
             for timer in sorted(store.timers):
-                if timer < self.watermark:
+                if timer <= self.watermark:
                     store.timers.discard(timer)
                     rows += self._task(label, expire)
         return rows

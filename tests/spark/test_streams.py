@@ -198,26 +198,27 @@ def test_rows_that_were_left_out_move_the_watermark_too(session, tmp_path):
 
     streams = Streams(session, tmp_path)
     streams.add(rows(0, 100), rows(0, 100))  # leaves the watermark at 98
-    streams.add(rows(10, 110), rows(10, 110))  # all left out; 108
-    streams.add(rows(20, 98, 99, 105), rows(20, 99, 105, 108))  # late by 98, not by 108
-    streams.add(rows(30, 110), rows(30, 110, 110))  # all left out, no state: 108
-    streams.add(rows(40, 108, 109, 130), rows(40, 108, 109, 130))
-    streams.add(rows(50, 170), rows(50, 170))  # left out; then there is no state: 128
-    streams.add(rows(60, 129, 131), rows(60, 129, 131))  # 168
+    streams.add(rows(10, 107), rows(10, 107))  # odd seconds are left out; 105
+    streams.add(rows(20, 98, 100, 104), rows(20, 98, 100, 104, 106))  # late by 98, not by 105
+    streams.add(rows(30, 171), rows(30, 171))  # 169
+    streams.add(rows(40, 173), rows(40, 173))  # nothing is held any more; 171
+    streams.add(rows(50, 168, 170, 172), rows(50, 168, 170, 172))  # late by 169, not by 171
+    streams.add(rows(60, 301), rows(60, 301))
     left, right = streams.read()
-    on = "l.k = r.k and second(l.t) <> 50 and second(r.t) <> 50"  # Spark keeps these above
-    within = "r.t between l.t - interval 4 seconds and l.t + interval 2 seconds"
+    # Spark does not push conditions on the time below the watermark.
+    on = "l.k = r.k and unix_seconds(l.t) % 2 = 0 and unix_seconds(r.t) % 2 = 0"
+    within = "r.t between l.t - interval 10 seconds and l.t + interval 10 seconds"
     own = left.alias("l").join(right.alias("r"), F.expr(f"{on} and {within}"))
     queries = [
-        streams.start(streams.join(on, window=WINDOW, time="t")),
+        streams.start(streams.join(on, window=TimeWindow("10 seconds"), time="t")),
         streams.start(own.select("l.id", F.col("r.id").alias("id_right"))),
     ]
     finish(*queries)
     ours, sparks = (pairs(session.table(query.name)) for query in queries)
     dropped = sum(p.stateOperators[0].numRowsDroppedByWatermark for p in queries[1].recentProgress)
-    assert sparks[20, 20] == sparks[61, 61] == 1
+    assert sparks[21, 21] == sparks[51, 51] == 1
     assert ours == sparks
-    assert total(metrics(queries[0]), "late") == dropped
+    assert total(metrics(queries[0]), "late") == dropped == 4
     assert metrics(queries[0])[-1]["state_rows"] == 0
 
 

@@ -241,7 +241,7 @@ class JoinCore:
             state.compact(store, manifest, self.moment.batch, side)
         if manifest.table is not None and histogram is not None:
             self._adapt(histogram, newest, needed)
-        expiry = self.watermark_ms if is_empty else self.next_expiry_ms()
+        expiry = self.watermark_ms + 1 if is_empty else self.next_expiry_ms()
         if expiry is not None and expiry < 1:  # 0 is no watermark, and would let it go off at once
             expiry = 1
         if expiry is not None and expiry != manifest.timer:
