@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin import tables
 
 DATA = {"k": [1, 2, 3], "s": ["a", "b", None], "x": [0.5, 1.5, 2.5]}
 TABLE = pa.table(DATA)
@@ -386,13 +385,3 @@ def test_a_window_may_be_written_as_text(text, window):
         yield sj.StreamJoin.restore(join.snapshot()).stats.rows_left
 
     assert list(results(text)) == list(results(window))
-
-
-def test_a_result_that_does_not_fit_into_memory_names_the_way_out(monkeypatch):
-    def join(*arguments):
-        raise pa.ArrowMemoryError("malloc of size 2097152 failed")
-
-    monkeypatch.setattr(tables, "_join", join)
-    with pytest.raises(MemoryError) as error:
-        sj.join_tables(TABLE, TABLE, on="l.k = r.k")
-    assert "find_matches" in error.value.__notes__[0]

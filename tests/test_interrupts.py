@@ -20,6 +20,8 @@ from streamjoin.indexes import marking, scan, scanning
 from streamjoin.indexes.permutation import Permutation
 from streamjoin.interrupts import Hold, Stopped, checkpoint, commit, held, lend
 from streamjoin.joins.engine import Engine
+from streamjoin.snapshot_file import read_parts
+from streamjoin.snapshots import FORMAT
 from streamjoin.threads import share
 
 EQUAL = {"on": "l.k = r.k", "time": "t", "delay": "5 ms"}
@@ -114,9 +116,8 @@ def interrupted_after_commit():
 
 def state_of(join):
     """Return what a snapshot has; memory that was cut may be laid out otherwise."""
-    files = pa.ipc.open_stream(join.snapshot()).read_all()
-    data = [pa.ipc.open_stream(each).read_all().to_pylist() for each in files["data"].to_pylist()]
-    return files.schema.metadata, files["name"].to_pylist(), data
+    header, parts = read_parts(join.snapshot(), FORMAT)
+    return header, {name: pa.ipc.open_stream(part).read_all() for name, part in parts.items()}
 
 
 def rows(table):

@@ -68,7 +68,9 @@ def main(kind):
                     found.append(join.push(left[number], right[number]))
                 else:
                     found.append(join.push(left=left[number]))
-                    found.extend(part.rows for part in join.stream([(None, right[number])]))
+                    found.extend(
+                        part.rows for part in join.stream([(None, right[number])], finish=False)
+                    )
         except BaseException as error:
             errors.append(error)
 

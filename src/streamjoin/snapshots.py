@@ -37,6 +37,7 @@ from streamjoin.advisor import EAGER
 from streamjoin.batches import as_batch, in_one_piece, owned
 from streamjoin.checks import check_threads, check_tuning
 from streamjoin.config import JoinConfig
+from streamjoin.conforming import conform_batch
 from streamjoin.engines import make_engine
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.protocol import Structure
@@ -161,7 +162,7 @@ def in_microseconds(duration: int | None) -> timedelta | None:
 def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Step:
     """Read what waits for the other side's schema."""
     batches = {
-        side: owned(batch_of(files[name], schemas[side]))
+        side: owned(conform_batch(batch_of(files[name]), schemas[side], side))
         for side in SIDES
         if (name := f"waiting/{number}/{side}") in files
     }

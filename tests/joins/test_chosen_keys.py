@@ -22,7 +22,6 @@ from keys.chosen_keys import (
 )
 
 import streamjoin as sj
-from streamjoin import snapshots
 from streamjoin.intrawindow.code_table import CodeTable
 from streamjoin.intrawindow.npj import NPJ
 from streamjoin.intrawindow.slots import SLOT, TUPLES, home_of
@@ -177,27 +176,6 @@ def test_a_join_goes_on_with_the_seed_of_its_snapshot(name):
         assert join._state.engine.plan.seed == 12
         found += [*(join.push(*step) for step in steps[5:]), join.finish()]
     assert rows(found) == expected
-
-
-@pytest.mark.parametrize("name", JOINS)
-def test_snapshots_that_tell_no_seed_had_none(name):
-    steps, saving = steps_of(list(range(220))), snapshots.save_engine
-
-    def save(engine, files):
-        told = saving(engine, files)
-        assert told.pop("seed") == FIXED
-        return told
-
-    with seeded(FIXED):
-        join, twin = (sj.StreamJoin(**JOINS[name]) for _ in range(2))
-    for step in steps[:5]:
-        with seeded(FIXED):
-            join.push(*step)
-        twin.push(*step)
-    with patch.object(snapshots, "save_engine", save):
-        restored = sj.StreamJoin.restore(join.snapshot())
-    for step in steps[5:]:
-        assert rows([restored.push(*step)]) == rows([twin.push(*step)])
 
 
 ELSEWHERE = """

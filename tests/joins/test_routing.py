@@ -189,7 +189,7 @@ def test_hashes_are_spread_evenly_before_anything_is_known(cores):
     table = RoutingTable.spread(cores)
     keys = np.random.default_rng(cores).integers(MIN_KEY, MAX_KEY, 50_000, endpoint=True)
     keys[:2] = MIN_KEY, MAX_KEY
-    counts = np.bincount(table.owners(table.cells(keys)), minlength=cores)
+    counts = np.bincount(owners_of(table, keys), minlength=cores)
     assert counts.max() * cores < 1.1 * keys.size
     assert table.is_spread
     histogram = Histogram.of(keys, table.splitters)
@@ -205,4 +205,4 @@ def test_a_sample_tells_a_hot_key_at_once():
     table, is_new = table.advance(histogram, newest=1, expired=None, sample=keys[::37])
     assert is_new
     assert not table.is_spread
-    assert np.bincount(table.owners(table.cells(keys))).max() < 0.3 * keys.size
+    assert np.bincount(owners_of(table, keys)).max() < 0.3 * keys.size

@@ -297,7 +297,7 @@ def test_without_pyspark_the_command_says_what_to_install(write):
     command = [sys.executable, "-c", code, "run", str(write(TABLES))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2
-    assert "pip install 'streamjoin[spark]'" in " ".join(result.stderr.split())
+    assert 'pip install "streamjoin[spark]"' in " ".join(result.stderr.split())
 
 
 class FakeQuery:
