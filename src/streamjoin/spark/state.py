@@ -22,7 +22,8 @@ instead; what is damaged there is a `SnapshotError`.
 Many small segments are put together: when there are more than `MANY` of a side, the newest ones
 that are together no smaller than the next older one become one, so a row is written O(log n) times.
 No segment has more than `MOST_BYTES`, so that any of them fits into one Arrow column of text (2
-GiB) and into the heap of an executor; those with more than half of it stay as they are.
+GiB) and five times into the heap of an executor: so often it is there, as a message, a pickle and
+a row, while it is written. Those with more than half of it stay as they are.
 """
 
 import json
@@ -45,7 +46,7 @@ from streamjoin.spark.hints import Moment
 from streamjoin.spark.sealing import digest, seal, unseal
 
 MANY = 32  # segments of a side that are small enough to be put together
-MOST_BYTES = 1 << 28  # of a segment's rows, before compression
+MOST_BYTES = 1 << 24  # of a segment's rows, before compression
 WAY_OUT = "restore the checkpoint from a copy, or start with a new checkpointLocation"
 ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
