@@ -4,13 +4,16 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from oracle import join_by_count, join_by_time
 from pyspark.sql import functions as F
 
-from spark.running import Streams, finish, pairs
-from spark.test_streams import flat, make_batches, near, same, table
-from streamjoin import CountWindow, TimeWindow
+from spark.answers import duckdb_pairs, within
+from spark.running import Streams, finish, metrics, pairs
+from spark.test_streams import SCHEMA, flat, make_batches, near, same, table
+from streamjoin import CountWindow, StreamJoinError, StreamJoinWarning, TimeWindow
 from streamjoin import spark as sjs
 
 pytestmark = pytest.mark.spark
@@ -72,3 +75,55 @@ def test_a_checkpoint_serves_its_own_join_on_any_number_of_slots(session, tmp_pa
 
 def third(one, two):
     return one["k"] is not None and two["k"] is not None and one["k"] % 3 == two["k"]
+
+
+@pytest.mark.parametrize("on", ["l.k = r.k", "abs(l.x - r.x) <= 0.0002"])
+def test_the_first_batch_after_a_restart_goes_where_the_state_is(on, session, tmp_path):
+    """With a hot key, so that hashes are not spread evenly any more."""
+    streams, dice = Streams(session, tmp_path, NO_ROW_IS_LATE), np.random.default_rng(11)
+    checkpoint, told = str(tmp_path / "checkpoint-on"), []
+    for number in range(4):
+        streams.add(many(dice, 12_000, number), many(dice, 40, number))
+        joined = streams.join(on, window=WINDOW, time="t", checkpoint=checkpoint)
+        query = streams.start(joined, "on", "files")
+        finish(query)
+        told += [each for each in metrics(query) if each["rows_left"]]
+        remove_shared_files(session)
+    sent = [each["received_rows"] / (each["rows_left"] + each["rows_right"]) for each in told]
+    assert len(sent) == 4
+    assert max(sent[1:]) < 2  # the hot key to all three cores; without the checkpoint, all rows
+    left, right = map(pa.concat_tables, zip(*streams.batches, strict=True))
+    expected = duckdb_pairs(left, right, f"{on} and {within(WINDOW)}")
+    assert pairs(streams.sink("on")) == expected
+    assert expected.total() > 500
+    assert told[-1]["epochs"] > 3 or "x" in on
+
+
+def many(dice, rows, batch):
+    """Return rows of which two in five have one key."""
+    keys = np.where(dice.random(rows) < 0.4, 4, dice.integers(0, 5000, rows))
+    return pa.table(
+        {
+            "id": dice.integers(0, 1 << 40, rows),
+            "t": (1000 + 5 * batch + dice.integers(0, 5, rows)) * 1_000_000,
+            "k": keys,
+            "s": [""] * rows,
+            "x": dice.random(rows),
+            "o": np.arange(rows),
+        }
+    ).cast(SCHEMA)
+
+
+def test_a_checkpoint_that_is_none_costs_only_time(session, tmp_path):
+    streams = Streams(session, tmp_path, NO_ROW_IS_LATE)
+    streams.add(*map(table, make_batches(3, count=1)[0]))
+    options = {"on": "l.k = r.k", "window": WINDOW, "time": "t"}
+    streams.join(**options, checkpoint=str(tmp_path / "nothing there yet"))
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "metadata").write_text("nothing")
+    with pytest.warns(StreamJoinWarning, match="first batch of the stream goes to all cores"):
+        streams.join(**options, checkpoint=str(broken))
+    rows = session.read.parquet(str(tmp_path / "left"))
+    with pytest.raises(StreamJoinError, match="these are tables; leave it out"):
+        sjs.join(rows, rows, on="l.k = r.k", checkpoint=str(broken))

@@ -24,6 +24,7 @@ from streamjoin.spark.planning import (
     prepare_inputs,
     range_part,
 )
+from streamjoin.spark.resuming import read_checkpoint
 from streamjoin.spark.schemas import arrow_schema, joined_struct
 from streamjoin.spark.session import check_cores, check_session, check_workers, labels
 from streamjoin.spark.spec import JoinSpec
@@ -49,6 +50,7 @@ def join(
     emit: str | None = None,
     optimize: str = "throughput",
     tuning: Mapping[str, int] | None = None,
+    checkpoint: str | None = None,
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both not, by any condition.
 
@@ -86,6 +88,9 @@ def join(
         has passed their end, ``"eager"`` as rows come. The pairs are the same.
     optimize, tuning:
         As in `StreamJoin`.
+    checkpoint:
+        Streams: the ``checkpointLocation`` that the query will have. After a restart its first
+        batch then goes to the cores that need it, and not to all; it changes nothing else.
 
     Returns
     -------
@@ -108,11 +113,19 @@ def join(
     check_order(left, right, config)
     if not left.isStreaming:
         check_algorithm(config)
+        if checkpoint is not None:
+            raise StreamJoinError(
+                f"checkpoint={checkpoint!r} tells a stream how to go on, and these are tables; "
+                "leave it out"
+            )
     check_workers(left.sparkSession)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
+        if checkpoint is not None and spec.adapts:
+            saved_table = read_checkpoint(left.sparkSession, checkpoint, spec)
+            spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)

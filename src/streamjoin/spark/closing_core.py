@@ -44,6 +44,7 @@ class ClosingCore(JoinCore):
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, None, arrived)
         coming = received.sides
+        self.metrics.received_rows = received.rows
         if self.number == 0:  # one core counts for all
             self.metrics.add_rows(coming)
         self.kept = self._take()

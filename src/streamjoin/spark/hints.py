@@ -7,8 +7,9 @@ batch after a start, sends its rows to all cores, and these pick: slower, and wi
 So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for,
 and only as it was written.
 
-The first batch of all needs no hint where rows are routed by hash: there is no state yet with
-another table, so all tasks spread the hashes evenly.
+Two first batches need no file. Where rows are routed by hash, there is no state yet with another
+table in the first batch of all, so all tasks spread the hashes evenly. In the first batch after a
+restart, tasks use the table that the driver has read from the checkpoint (`resuming`).
 """
 
 import json
@@ -48,6 +49,21 @@ class Moment:
     def owner(self) -> str:
         """A name for what this run of the query leaves in files and in memory."""
         return sha256(f"{self.query}/{self.run}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SavedTable:
+    """The table of the batch with which a query goes on."""
+
+    query: str
+    batch: int
+    table: str  # in JSON
+
+    def find(self, moment: Moment | None) -> RoutingTable | None:
+        """Return the table, if this is its batch."""
+        if moment is None or (moment.query, moment.batch) != (self.query, self.batch):
+            return None
+        return RoutingTable.from_json(json.loads(self.table))
 
 
 def path_of(parent: Path, name: str, batch: int) -> Path:

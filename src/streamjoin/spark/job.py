@@ -101,7 +101,7 @@ def run_job(
         left, right = _read_both(session, job)
         start = time.perf_counter()
         with _blaming(job, "join"), patience(console, "planning"):
-            matches = sjs.join(left, right, **vars(job.join))
+            matches = sjs.join(left, right, **vars(job.join), checkpoint=job.sink.checkpoint)
         with _blaming(job, "sink"):
             matches = matches.selectExpr(*job.sink.select or "*")
             if not job.is_stream:

@@ -107,6 +107,7 @@ class JoinCore:
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, self.manifest.table, arrived)
         coming = received.sides
+        self.metrics.received_rows = received.rows
         if self.number == 0:  # one core counts for all
             self.metrics.add_rows(coming)
         self.manifest.table = received.table

@@ -39,6 +39,7 @@ class Metrics:
     cores: int = 1  # that tell
     rows_left: int = 0
     rows_right: int = 0
+    received_rows: int = 0  # by all cores together: one may go to several
     probes: int = 0  # rows that looked for matches; one may probe several cores
     matches: int = 0
     late: int = 0

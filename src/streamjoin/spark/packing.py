@@ -50,6 +50,8 @@ class StreamPacker:
         if spec.adapts:
             moment = hints.Moment.current()
             table = hints.find(moment, spec.name)
+            if table is None and spec.saved_table is not None:
+                table = spec.saved_table.find(moment)
             if table is None and moment is not None and moment.batch == 0 and spec.is_hashed:
                 table = RoutingTable.spread(spec.cores)  # there is no state with another one
         context = TaskContext.get()

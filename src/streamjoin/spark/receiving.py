@@ -69,6 +69,7 @@ class Received:
     sides: dict[Side, Coming] = field(default_factory=lambda: {side: Coming() for side in SIDES})
     facts: list[dict[str, Any]] = field(default_factory=list)  # about rows that went to any core
     table: RoutingTable | None = None  # by which they were routed
+    rows: int = 0  # that reached this core
 
     @property
     def histogram(self) -> Histogram | None:
@@ -111,6 +112,7 @@ def receive(
             received.facts.append(told)
             coming.seen += told["rows"]
             coming.null_times += told.get("null_times", 0)
+        received.rows += batch.num_rows
         came.append((side, Role.STORE if spec.numbered else each.role, batch))
     plan = spec.routing_plan()
     common = [prepare(plan, side, batch) for side, role, batch in came if role == Role.PICK]

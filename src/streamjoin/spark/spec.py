@@ -35,6 +35,7 @@ from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.spark.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
+from streamjoin.spark.hints import SavedTable
 from streamjoin.spark.ordered_rows import OrderedManager
 from streamjoin.spark.schemas import joined_names
 from streamjoin.spark.session import PARTITIONS, labels, state_partitions
@@ -58,6 +59,7 @@ class JoinSpec:
     asked: Asked
     ordering: Ordering | None = None  # of the results
     is_cores_asked: bool = True  # otherwise there are as many cores as partitions
+    saved_table: SavedTable | None = None  # of the checkpoint from which the stream goes on
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
@@ -68,8 +70,10 @@ class JoinSpec:
     def placed(self) -> "JoinSpec":
         """Return the spec for the partitions that the query of this task has."""
         partitions = state_partitions()
-        if partitions is None:
-            return self
+        return self if partitions is None else self.placed_on(partitions)
+
+    def placed_on(self, partitions: int) -> "JoinSpec":
+        """Return the spec for a query with so many partitions."""
         if self.is_cores_asked and self.cores > partitions:
             raise StreamJoinError(
                 f"cores={self.cores} is more than the {partitions} partitions with which this "

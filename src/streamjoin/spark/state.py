@@ -48,6 +48,7 @@ from streamjoin.spark.sealing import digest, seal, unseal
 MANY = 32  # segments of a side that are small enough to be put together
 MOST_BYTES = 1 << 24  # of a segment's rows, before compression
 WAY_OUT = "restore the checkpoint from a copy, or start with a new checkpointLocation"
+MANIFEST, SEGMENTS = "manifest", "segments"  # the state variables
 ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
 
@@ -162,8 +163,8 @@ class SparkStore:
     def __init__(self, handle: Any, name: str) -> None:
         self.handle, self.name = handle, name
         self.folder: Path | None = None  # for copies
-        self.manifest = handle.getValueState("manifest", "data binary")
-        self.segments = handle.getMapState("segments", "id string", "data binary")
+        self.manifest = handle.getValueState(MANIFEST, "data binary")
+        self.segments = handle.getMapState(SEGMENTS, "id string", "data binary")
 
     def open_core(self, label: int, moment: Moment) -> None:
         """Find the folder for the copies of a core's segments."""
