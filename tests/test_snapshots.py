@@ -145,3 +145,37 @@ def test_a_join_is_pickled_and_copied_by_its_snapshot(state, pass_on):
     assert join.stats.rows_left == before
     assert again.stats.rows_left > before
     assert push_again(pass_on(join)) == push_again(join)
+
+
+def odd_values():
+    """Arrays whose values their types rule out."""
+    text = pa.array([b"\xff\xfe", b"a"]).view(pa.string())
+    time = pa.array([-1, 86_400_000_000]).view(pa.time64("us"))
+    digits = b"".join((10**30).to_bytes(16, "little") for _ in "12")
+    return {
+        "text": text,
+        "large_text": text.cast(pa.binary()).cast(pa.large_binary()).view(pa.large_string()),
+        "time": time,
+        "short_time": pa.array([-1, 1], pa.int32()).view(pa.time32("ms")),
+        "moment": pa.array([1, 2]).view(pa.date64()),
+        "digits": pa.Array.from_buffers(pa.decimal128(3, 0), 2, [None, pa.py_buffer(digits)]),
+        "choice": pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), text),
+        "record": pa.StructArray.from_arrays([text, time], ["s", "t"]),
+        "list": pa.ListArray.from_arrays([0, 1, 2], text),
+        "pair": pa.FixedSizeListArray.from_arrays(pa.concat_arrays([time, time]), 2),
+        "map": pa.MapArray.from_arrays([0, 1, 2], text, time),
+    }
+
+
+@pytest.mark.parametrize("name", odd_values())
+def test_values_that_their_type_rules_out_are_given_back(name):
+    rows = pa.table({"k": [1, 2], name: odd_values()[name]})
+    with pytest.raises(pa.ArrowInvalid):
+        rows.validate(full=True)
+    join = sj.StreamJoin(on="l.k = r.k", window=sj.CountWindow(9))
+    join.push(left=rows)
+    restored = sj.StreamJoin.restore(join.snapshot())
+    found = restored.push(right=pa.table({"k": [2, 1]}))
+    expected = join.push(right=pa.table({"k": [2, 1]}))
+    assert found.num_rows == 2
+    assert found[name].equals(expected[name])

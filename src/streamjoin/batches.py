@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamjoin.errors import SchemaError
+from streamjoin.layouts import change_type
 
 _NAMELESS_INDEX = re.compile(r"__index_level_\d+__")  # as pyarrow calls it
 _WAYS_OUT = {  # what has a method of this name is no table yet
@@ -133,25 +134,17 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     >>> plain_type(pa.dictionary(pa.uint8(), pa.string_view()))
     DictionaryType(dictionary<values=large_string, indices=int32, ordered=0>)
     """
+    return change_type(kind, _plain, _plain_index)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
     if kind == pa.string_view():
         return pa.large_string()
-    if kind == pa.binary_view():
-        return pa.large_binary()
-    if pa.types.is_dictionary(kind):
-        index = pa.int64() if kind.index_type.bit_width == 64 else pa.int32()
-        return pa.dictionary(index, plain_type(kind.value_type), kind.ordered)
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(plain_type(kind.value_type)))
-    if pa.types.is_fixed_size_list(kind):
-        item = kind.value_field.with_type(plain_type(kind.value_type))
-        return pa.list_(item, kind.list_size)
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
-    return kind
+    return pa.large_binary() if kind == pa.binary_view() else kind
+
+
+def _plain_index(kind: pa.DataType) -> pa.DataType:
+    return pa.int64() if kind.bit_width == 64 else pa.int32()
 
 
 def take_rows(batch: pa.RecordBatch, rows: NDArray[Any]) -> pa.RecordBatch:

@@ -57,6 +57,7 @@ from streamjoin.joins.tumbling import TumblingJoin
 from streamjoin.json_values import read_time, read_window, write_time, write_window
 from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.layouts import check_layout
 from streamjoin.opening import Opening
 from streamjoin.snapshot_file import Parts, read_parts, write_parts
 from streamjoin.split.executor import SplitExecutor
@@ -442,7 +443,7 @@ def read(data: memoryview) -> pa.Table:
     table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
     if "dictionary<" in str(table.schema):  # copies of rows share it, and with it the snapshot
         table = pa.ipc.open_stream(bytes(data)).read_all()
-    table.validate(full=True)
+    check_layout(table)
     return table
 
 
@@ -456,5 +457,5 @@ def batch_of(data: memoryview, schema: pa.Schema | None = None) -> pa.RecordBatc
 def index_of(data: memoryview) -> pa.RecordBatch:
     """Read an index, whose metadata may tell how its tuples lie."""
     batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
-    batch.validate(full=True)
+    check_layout(batch)
     return batch

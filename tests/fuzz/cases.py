@@ -128,6 +128,7 @@ class Case:
     small: bool = False  # subwindows of a few rows
     finds: frozenset[int] = frozenset()  # steps that ask by `find`
     saves: frozenset[int] = frozenset()  # steps before which the join is saved and restored
+    changes_threads: bool = False  # from push to push
     is_lean: bool = False  # only the columns that the join needs
 
     @property
@@ -199,6 +200,7 @@ def draw_case(number: int, block: Block) -> Case | None:
         case,
         finds=frozenset(each for each in finds if dice.random() < 0.5),
         saves=frozenset(each for each in saves if dice.random() < 0.3),
+        changes_threads=dice.random() < 0.1,
     )
 
 
@@ -303,9 +305,9 @@ def draw_options(
     if algorithm == "spo_join" and parts + (window[0] == "time") < 2:
         algorithm = "auto"
     options: dict[str, Any] = {"algorithm": algorithm, "threads": dice.choice([1, 1, 2])}
-    if algorithm in ("prj", "mway", "mpass", "pmj_jm", "pmj_jb") and dice.random() < 0.5:
-        knob, most = {"prj": ("bits", 6), "mway": ("run_rows", 9), "mpass": ("run_rows", 9)}.get(
-            algorithm, ("delta", 9))  # fmt: skip
+    if algorithm in ("prj", "mway", "mpass", "shj_jb", "pmj_jm", "pmj_jb") and dice.random() < 0.5:
+        knob, most = {"prj": ("bits", 6), "mway": ("run_rows", 9), "mpass": ("run_rows", 9),
+                      "shj_jb": ("group", 4)}.get(algorithm, ("delta", 9))  # fmt: skip
         options["tuning"] = {knob: dice.randint(1, most)}
     if not streams:
         return options
@@ -318,11 +320,12 @@ def draw_options(
         options["optimize"] = dice.choice(["throughput", "latency", "progressiveness"])
     else:
         options["cores"] = dice.choice([None, None, None, 2, 3])
-        ordered = dice.choice([None, None, None, "outer", "inner"])
+        ordered = dice.choice([None] * 6 + ["outer", "outer", "inner", "inner", dice.randint(1, 9)])
         if ordered:
             options["ordered"] = ordered
     if dice.random() < 0.15:
         options["batch_rows"] = dice.choice([1, 2, 5, 20])
+        options["batch_time"] = dice.choice([None, "1 microsecond", "1 hour"])
     return {name: value for name, value in options.items() if value is not None}
 
 

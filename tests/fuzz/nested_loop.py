@@ -154,10 +154,13 @@ def is_in_order(
     found: Sequence[tuple[int, int]],
     steps: Sequence[Step],
     order: tuple[list[int], list[int]] | None,
-    ordered: str,
+    ordered: str | int,
 ) -> bool:
-    """Whether matches come by their later row and, if ``inner``, then by their earlier one."""
-    if ordered == "none":
+    """Whether matches come by their later row and, if ``inner``, then by their earlier one.
+
+    Groups of rows may be in any order.
+    """
+    if ordered == "none" or isinstance(ordered, int):
         return True
     among_both = {arrival: place for place, arrival in enumerate(arrivals(steps, order))}
     keys = []
