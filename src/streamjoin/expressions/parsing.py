@@ -24,7 +24,12 @@ _QUOTED = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", r
 
 @deep
 def parse_expression(sql: str) -> exp.Expression:
-    """The tree of a scalar SQL expression in Spark's dialect."""
+    """The tree of a scalar SQL expression in Spark's dialect, the caller's to change."""
+    return _parse(sql).copy()
+
+
+@lru_cache(maxsize=256)  # a join reads its condition, and parts of it, some twenty times
+def _parse(sql: str) -> exp.Expression:
     if not sql.strip():
         raise ConditionError("the expression is empty; write one such as abs(l.x - r.x) <= 5")
     check_brackets(sql)
@@ -112,6 +117,13 @@ def qualify(
         return _resolved(node, schemas) if isinstance(node, exp.Column) else node
 
     return expression.copy().transform(resolve, copy=False)
+
+
+@deep
+@lru_cache(maxsize=256)
+def read_expression(sql: str, left: pa.Schema, right: pa.Schema) -> exp.Expression:
+    """The tree of an expression whose columns are those of the schemas; not to be changed."""
+    return qualify(_parse(sql), left, right)
 
 
 def sides(expression: exp.Expression) -> frozenset[str]:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from streamjoin.errors import ConditionError, SchemaError
 from streamjoin.expressions.depth import balance
 from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import columns, parse_expression, qualify, sides
+from streamjoin.expressions.parsing import columns, read_expression, sides
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.keys.operands import Operands, Schemas, Side, empty_batch, quoted
 from streamjoin.keys.parts import EqualityPart, RangePart
@@ -57,7 +57,7 @@ def bind(
         tree for part in equalities if part.columns is None and (tree := part.residual) is not None
     ]
     for text in texts:
-        tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
+        tree = read_expression(text, schemas["left"], schemas["right"])
         check_boolean(tree, text, schemas)
         used = sides(tree)
         if used <= {"l"}:  # a constant condition too

@@ -8,8 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import SchemaError
-from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import parse_expression, qualify
 from streamjoin.kernels import Keys
 from streamjoin.keys import key_ranges
 from streamjoin.keys.key_ranges import (
@@ -20,7 +18,7 @@ from streamjoin.keys.key_ranges import (
     WIDE_STORED,
     Range,
 )
-from streamjoin.keys.operands import Schemas, Side, empty_batch
+from streamjoin.keys.operands import Schemas, Side, type_of
 from streamjoin.predicates import Band, Bound
 
 FORMS = {
@@ -102,9 +100,7 @@ def is_single(source: Band, bound: Bound, schemas: Schemas) -> bool:
         "shift_left": f"({source.left}) + {shift}",
         "shift_right": f"({source.right}) + {shift}",
     }[bound.form]
-    tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
-    empty = {side: empty_batch(schema) for side, schema in schemas.items()}
-    return pa.types.is_float32(evaluate(tree, left=empty["left"], right=empty["right"]).type)
+    return pa.types.is_float32(type_of(text, schemas["left"], schemas["right"]))
 
 
 def find_double_ranges(intervals: tuple[DoubleInterval, ...], keys: Keys) -> list[Range]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.coercion import cast_to, common_type
 from streamjoin.expressions.datatypes import is_numeric
 from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import parse_expression, qualify
+from streamjoin.expressions.parsing import read_expression
 from streamjoin.keys.sort_keys import MAX_DECIMAL_DIGITS, KeyType, digits, key_type
 
 Side = Literal["left", "right"]
@@ -39,6 +40,13 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
+@lru_cache(maxsize=256)
+def type_of(text: str, left: pa.Schema, right: pa.Schema) -> pa.DataType:
+    """Return the type of an expression over both sides."""
+    tree = read_expression(text, left, right)
+    return evaluate(tree, left=empty_batch(left), right=empty_batch(right)).type
+
+
 def has_narrow_side(common: pa.DataType, types: Iterable[pa.DataType]) -> bool:
     """Tell whether values of one side have at most 18 digits in the common decimal type."""
     if not pa.types.is_decimal(common):
@@ -63,7 +71,7 @@ class Operands:
         types: dict[Side, pa.DataType] = {}
         sides: tuple[tuple[Side, str], ...] = (("left", left), ("right", right))
         for side, text in sides:
-            tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
+            tree = read_expression(text, schemas["left"], schemas["right"])
             expressions[side] = tree
             types[side] = evaluate_side(tree, side, empty_batch(schemas[side])).type
         common = common_type(types["left"], types["right"])

@@ -32,10 +32,8 @@ from streamjoin.errors import SchemaError
 from streamjoin.expressions import decimals
 from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.datatypes import as_decimal, is_numeric, kind
-from streamjoin.expressions.evaluation import evaluate
-from streamjoin.expressions.parsing import parse_expression, qualify
 from streamjoin.keys.double_bands import bind_coarse, bind_doubles
-from streamjoin.keys.operands import Operands, Schemas, empty_batch
+from streamjoin.keys.operands import Operands, Schemas, type_of
 from streamjoin.keys.parts import COMPARISONS, RangePart
 from streamjoin.keys.sort_keys import KeyType
 from streamjoin.predicates import Band, Bound, Inequality, Interval, NotEqual, sqltext
@@ -230,10 +228,8 @@ class _End:
 
 def _type_of(text: str, schemas: Schemas) -> pa.DataType:
     """Return the type of an expression over both sides; null if SQL has no such operation."""
-    tree = qualify(parse_expression(text), schemas["left"], schemas["right"])
-    empty = {side: empty_batch(schema) for side, schema in schemas.items()}
     try:
-        return evaluate(tree, left=empty["left"], right=empty["right"]).type
+        return type_of(text, schemas["left"], schemas["right"])
     except SchemaError:
         return pa.null()
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from streamjoin.expressions.coercion import common_type
-from streamjoin.expressions.parsing import parse_expression, qualify
+from streamjoin.expressions.parsing import read_expression
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.predicates import Band, Equality, Inequality, NotEqual
@@ -129,7 +129,7 @@ class ComputedKeys:
         """Yield the name of each computed key, and the columns that it is made of."""
         for names in self.names.values():
             for text, name in names.items():
-                tree = qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+                tree = read_expression(text, self.schemas["left"], self.schemas["right"])
                 yield name, tuple(sorted({each.name for each in tree.find_all(exp.Column)}))
 
     def _goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:
@@ -137,7 +137,7 @@ class ComputedKeys:
 
     def _column(self, side: Side, text: str) -> str:
         """Return a plain column for an expression."""
-        tree = qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
+        tree = read_expression(text, self.schemas["left"], self.schemas["right"])
         if isinstance(tree, exp.Column):
             return text
         return quoted(ALIASES[side], self._computed(side, text))
@@ -154,9 +154,7 @@ class ComputedKeys:
 
     def _spark_text(self, text: str) -> str:
         """Return an expression with its columns resolved, as Spark reads it."""
-        return spark_text(
-            qualify(parse_expression(text), self.schemas["left"], self.schemas["right"])
-        )
+        return spark_text(read_expression(text, self.schemas["left"], self.schemas["right"]))
 
     def _kind(self, side: Side, text: str) -> DataType:
         """Ask Spark for the type of an expression."""

@@ -20,7 +20,7 @@ from streamjoin.advisor import advise, check_equality
 from streamjoin.batches import check_unique
 from streamjoin.config import JoinConfig
 from streamjoin.errors import SchemaError, StreamJoinError
-from streamjoin.expressions.parsing import parse_expression, qualify, sides
+from streamjoin.expressions.parsing import read_expression, sides
 from streamjoin.joins.binding import bind
 from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.keys.operands import Side, quoted
@@ -87,7 +87,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     filters: dict[Side, list[str]] = {"left": [], "right": []}
     residuals: list[str] = []
     for part in condition.residuals:
-        tree = qualify(parse_expression(part.expression), schemas["left"], schemas["right"])
+        tree = read_expression(part.expression, schemas["left"], schemas["right"])
         used = sides(tree)
         if used == {"r"}:
             filters["right"].append(spark_text(tree))
@@ -108,7 +108,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         if keyed is not None:
             parts.append(keyed)
         if not exact:
-            tree = qualify(parse_expression(each.sql()), schemas["left"], schemas["right"])
+            tree = read_expression(each.sql(), schemas["left"], schemas["right"])
             residuals.append(spark_text(tree))
     computed = Condition(
         tuple(part for part in parts if isinstance(part, Equality)),
