@@ -62,6 +62,12 @@ def run(code):
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
+def run_for(kinds, code):
+    """Run code in one process for joins of several kinds, as ``join``."""
+    body = textwrap.indent(textwrap.dedent(code), "    ")
+    run("".join(f"if True:  # {kind}\n    join = make({kind})\n{body}\n" for kind in kinds))
+
+
 KINDS = [
     "threads=2",
     "threads=2, algorithm='pim_tree'",
@@ -73,22 +79,23 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("options", KINDS)
-def test_a_join_before_its_first_push_works_in_the_child(options):
-    run(f"""
-        join = make({options})
+def test_a_join_before_its_first_push_works_in_the_child():
+    run_for(
+        KINDS,
+        """
         def use():
             rows = numbers(*range(9000))
             assert join.push(rows, rows.slice(0)).num_rows + join.flush().num_rows == 9000
         fork(use)
         use()
-    """)
+        """,
+    )
 
 
-@pytest.mark.parametrize("options", [each for each in KINDS if "cores" not in each])
-def test_a_join_goes_on_in_the_child(options):
-    run(f"""
-        join = make({options})
+def test_a_join_goes_on_in_the_child():
+    run_for(
+        [each for each in KINDS if "cores" not in each],
+        """
         rows = numbers(*range(9000))
         join.push(rows, rows.slice(0))
         join.flush()
@@ -100,7 +107,8 @@ def test_a_join_goes_on_in_the_child(options):
         fork(use)
         fork(use)
         use()
-    """)
+        """,
+    )
 
 
 @pytest.mark.parametrize("options", [each for each in KINDS if "cores" in each])

@@ -23,12 +23,11 @@ def make(**options):
     return sj.StreamJoin("l.x <= r.x", COUNT, **options)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_pushes_of_several_threads_follow_one_another(kind):
+def test_pushes_of_several_threads_follow_one_another():
     # Once: wrong answers, crashes, deadlocks, memory without bound; so in another process.
     path = os.pathsep.join(filter(None, sys.path))
     ended = subprocess.run(
-        [sys.executable, threaded_joins.__file__, kind],
+        [sys.executable, threaded_joins.__file__, *KINDS],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,

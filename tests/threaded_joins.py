@@ -1,4 +1,4 @@
-"""Several threads that use one join, in a process of their own: run with the name of a kind.
+"""Several threads that use one join, in a process of their own: run with the names of kinds.
 
 All rows that any of them gets, and what the end gives, are the join of all that any has pushed.
 """
@@ -105,4 +105,6 @@ def main(kind):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for kind in sys.argv[1:]:
+        sys.stderr.write(f"{kind}\n")  # if it fails, which one
+        main(kind)

@@ -18,7 +18,7 @@ from streamjoin.joins.plan import SIDES
 
 SCHEMA = pa.schema({"x": pa.int64(), "t": pa.timestamp("us"), "id": pa.int64()})
 ON = "abs(l.x - r.x) <= 1"
-random = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+random = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 keys = st.lists(st.one_of(st.none(), st.integers(0, 5)), min_size=0, max_size=5)
 steps = st.lists(st.tuples(st.sampled_from(SIDES), keys), min_size=3, max_size=14)
 windows = st.one_of(

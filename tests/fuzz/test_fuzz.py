@@ -41,13 +41,13 @@ def cases_of(oracle, numbers):
 
 def test_a_short_run_finds_nothing(oracle):
     kinds, matches = Counter(), 0
-    for case in cases_of(oracle, range(250)):
+    for case in cases_of(oracle, range(100)):
         outcome = run_case(case)
         assert not outcome.is_bug, f"{outcome}\n{write_program(*shrink(case, outcome))}"
         kinds[outcome.kind] += 1
         matches += outcome.found.total() if outcome.found else 0
-    assert kinds["equal"] > 200
-    assert matches > 1000
+    assert kinds["equal"] > 80
+    assert matches > 300
 
 
 def test_a_number_means_the_same_case_always(oracle):

@@ -28,7 +28,7 @@ from streamjoin.spark import cache, packing, receiving, state
 from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.receiving import Arrived, receive
 
-random = settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+random = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 class Twice(Cluster):

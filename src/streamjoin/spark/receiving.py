@@ -148,8 +148,9 @@ def agree(
         table = RoutingTable.from_sample(sample, spec.cores, more_comes=True)
     if any(each != table.to_json() for each in used):
         raise StreamJoinError(
-            "rows were routed by another table than the one in the state; this should not "
-            "happen: restart the query, which begins with a fresh routing, and report it"
+            "rows were routed by another table than the one in the state; if join(checkpoint=...) "
+            "names another checkpoint than the query's checkpointLocation, correct it, otherwise "
+            "this should not happen: restart the query, which reads the table again, and report it"
         )
     return table
 

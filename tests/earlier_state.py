@@ -1,0 +1,90 @@
+"""State as it is written today, for versions to come: ``python tests/earlier_state.py`` writes it.
+
+::
+
+    tests/earlier/snapshots-5.zip     a snapshot of each kind of join, of format 5
+    tests/earlier/checkpoints-2.zip   Spark's checkpoints after `FIRST` batches, of format 2
+
+A file stays as it is as long as its format is read: what is written over it proves nothing.
+"""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+from saved_joins import STATES, make
+
+from streamjoin import SessionWindow, TimeWindow
+from streamjoin.snapshots import FORMAT
+
+EARLIER = Path(__file__).parent / "earlier"
+SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
+FIRST, BATCHES = 2, 4  # batches before the stop, and all
+SLIDING = TimeWindow(before="4 seconds", after="2 seconds")
+JOINS = {
+    "sliding": {"on": "abs(l.x - r.x) <= 0.02 and l.k = r.k", "window": SLIDING, "time": "t"},
+    "session": {"on": "l.k = r.k", "window": SessionWindow("1 second"), "time": "t"},
+}
+
+
+def write_snapshots(path):
+    """Write a snapshot of each kind of join."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as file:
+        for state in STATES:
+            file.writestr(state, make(state).snapshot())
+
+
+def write_checkpoints(path):
+    """Write the checkpoints of streams that were stopped."""
+    from spark.running import Streams, finish
+    from spark.test_streams import make_batches, table
+
+    with tempfile.TemporaryDirectory() as folder, ZipFile(path, "w", ZIP_DEFLATED) as file:
+        session = make_session()
+        streams = Streams(session, Path(folder), "9 seconds")
+        for batch in make_batches(19, count=BATCHES)[:FIRST]:
+            streams.add(*map(table, batch))
+        finish(*(streams.start(streams.join(**join), name) for name, join in JOINS.items()))
+        for name in JOINS:
+            root = Path(folder) / f"checkpoint-{name}"
+            for each in sorted(root.rglob("*")):
+                if each.is_file() and each.suffix != ".crc":
+                    file.write(each, f"{name}/{each.relative_to(root)}")
+        session.stop()
+
+
+def make_session():
+    from pyspark.sql import SparkSession
+
+    from streamjoin import spark as sjs
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.sql.shuffle.partitions", "3")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    sjs.configure(session)
+    return session
+
+
+def open_checkpoint(name, folder):
+    """Unpack the checkpoint of a stream to a folder."""
+    with ZipFile(CHECKPOINTS) as file:
+        for each in file.namelist():
+            if each.startswith(f"{name}/"):
+                target = folder / each.removeprefix(f"{name}/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with file.open(each) as source, target.open("wb") as copy:
+                    shutil.copyfileobj(source, copy)
+
+
+if __name__ == "__main__":
+    assert str(FORMAT) in SNAPSHOTS.name
+    EARLIER.mkdir(exist_ok=True)
+    for write, path in ((write_snapshots, SNAPSHOTS), (write_checkpoints, CHECKPOINTS)):
+        if path.exists():
+            sys.exit(f"{path} is there already, and should stay as it is")
+        write(path)
