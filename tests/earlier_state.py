@@ -8,7 +8,6 @@
 A file stays as it is as long as its format is read: what is written over it proves nothing.
 """
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +20,7 @@ from streamjoin.snapshots import FORMAT
 
 EARLIER = Path(__file__).parent / "earlier"
 SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
+ROOT = b"/folder-of-the-streams"  # in place of the one where they were written
 FIRST, BATCHES = 2, 4  # batches before the stop, and all
 SLIDING = TimeWindow(before="4 seconds", after="2 seconds")
 JOINS = {
@@ -51,7 +51,8 @@ def write_checkpoints(path):
             root = Path(folder) / f"checkpoint-{name}"
             for each in sorted(root.rglob("*")):
                 if each.is_file() and each.suffix != ".crc":
-                    file.write(each, f"{name}/{each.relative_to(root)}")
+                    told = each.read_bytes().replace(folder.encode(), ROOT)
+                    file.writestr(f"{name}/{each.relative_to(root)}", told)
         session.stop()
 
 
@@ -71,14 +72,13 @@ def make_session():
 
 
 def open_checkpoint(name, folder):
-    """Unpack the checkpoint of a stream to a folder."""
+    """Unpack the checkpoint of a stream that reads files in a folder."""
     with ZipFile(CHECKPOINTS) as file:
         for each in file.namelist():
             if each.startswith(f"{name}/"):
-                target = folder / each.removeprefix(f"{name}/")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with file.open(each) as source, target.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
+                path = folder / f"checkpoint-{each}"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.read(each).replace(ROOT, str(folder).encode()))
 
 
 if __name__ == "__main__":
@@ -86,5 +86,6 @@ if __name__ == "__main__":
     EARLIER.mkdir(exist_ok=True)
     for write, path in ((write_snapshots, SNAPSHOTS), (write_checkpoints, CHECKPOINTS)):
         if path.exists():
-            sys.exit(f"{path} is there already, and should stay as it is")
-        write(path)
+            sys.stderr.write(f"{path.name} is there already, and stays as it is\n")
+        else:
+            write(path)

@@ -24,6 +24,7 @@ from spark import state_digest
 from spark.in_process import Cluster, Luck, make_join
 from spark.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
 from streamjoin.joins.ordering import Ordering
+from streamjoin.joins.routing import RoutingTable
 from streamjoin.spark import cache, packing, receiving, state
 from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.receiving import Arrived, receive
@@ -150,6 +151,15 @@ def test_a_core_gets_the_same_rows_in_any_order_with_or_without_a_hint(on, keys)
         assert ids(got) == ids(first)
         probing = [sum(map(len, each.sides["left"].probing)) for each in got]
         assert probing == [sum(map(len, each.sides["left"].probing)) for each in first]
+
+
+def test_rows_that_were_routed_by_another_table_are_refused():
+    schema = pa.schema({"k": pa.int64(), "t": pa.timestamp("us", "UTC")})
+    join = make_join("l.k = r.k", schema, 2, window=sj.TimeWindow("5 ms"), time="t")
+    rows = pa.table([[1, 2, 3], pa.array([1, 2, 3], schema.types[1])], schema=schema)
+    sent = pack(join, "left", rows, RoutingTable.even(2), [(np.arange(3), True)])
+    with pytest.raises(sj.StreamJoinError, match="names another checkpoint than the query's"):
+        receive(join, 0, RoutingTable.spread(2), sent[join.labels[0]])
 
 
 def test_ordered_joins_write_the_same_state():
