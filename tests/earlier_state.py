@@ -8,6 +8,8 @@
 A file stays as it is as long as its format is read: what is written over it proves nothing.
 """
 
+import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +23,7 @@ from streamjoin.snapshots import FORMAT
 EARLIER = Path(__file__).parent / "earlier"
 SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
 ROOT = b"/folder-of-the-streams"  # in place of the one where they were written
+FOUND = "found.json"  # what the streams find after the stop, as pairs of ids
 FIRST, BATCHES = 2, 4  # batches before the stop, and all
 SLIDING = TimeWindow(before="4 seconds", after="2 seconds")
 JOINS = {
@@ -37,30 +40,42 @@ def write_snapshots(path):
 
 
 def write_checkpoints(path):
-    """Write the checkpoints of streams that were stopped."""
-    from spark.running import Streams, finish
+    """Write the checkpoints of streams that were stopped, and what they find when they go on."""
+    from spark.running import Streams, finish, pairs
     from spark.test_streams import make_batches, table
 
-    with tempfile.TemporaryDirectory() as folder, ZipFile(path, "w", ZIP_DEFLATED) as file:
-        session = make_session()
-        streams = Streams(session, Path(folder), "9 seconds")
-        for batch in make_batches(19, count=BATCHES)[:FIRST]:
+    session = make_session()
+
+    def run(streams, batches):
+        for batch in batches:
             streams.add(*map(table, batch))
-        finish(*(streams.start(streams.join(**join), name) for name, join in JOINS.items()))
+        joins = JOINS.items()
+        finish(*(streams.start(streams.join(**join), name, "files") for name, join in joins))
+        return {name: pairs(streams.sink(name)) for name in JOINS}
+
+    with tempfile.TemporaryDirectory() as folder, ZipFile(path, "w", ZIP_DEFLATED) as file:
+        streams = Streams(session, Path(folder), "9 seconds")
+        batches = make_batches(19, count=BATCHES)
+        before = run(streams, batches[:FIRST])
         for name in JOINS:
             root = Path(folder) / f"checkpoint-{name}"
             for each in sorted(root.rglob("*")):
                 if each.is_file() and each.suffix != ".crc":
                     told = each.read_bytes().replace(folder.encode(), ROOT)
                     file.writestr(f"{name}/{each.relative_to(root)}", told)
-        session.stop()
+        after = run(streams, batches[FIRST:])
+        found = {name: sorted((after[name] - before[name]).elements()) for name in JOINS}
+        file.writestr(FOUND, json.dumps(found))
+    session.stop()
 
 
 def make_session():
+    """Start Spark as the tests of streams do."""
     from pyspark.sql import SparkSession
 
     from streamjoin import spark as sjs
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")
         .config("spark.sql.shuffle.partitions", "3")
