@@ -49,11 +49,11 @@ lint: $(STAMP) ## Run ruff, mypy and the import layers
 
 bench: $(STAMP) ## Measure: make bench SUITE=engine ARGS=--quick; writes out/bench-SUITE.json
 	@mkdir -p out
-	@JAVA_HOME="$$(scripts/find_java.sh 2> /dev/null)" $(BIN)/streamjoin bench $(SUITE) --json out/bench-$(SUITE).json $(ARGS)
+	@JAVA_HOME="$$(scripts/find_java.sh 2> /dev/null)" $(BIN)/python -m benchmarks $(SUITE) --json out/bench-$(SUITE).json $(ARGS)
 
 clean: ## Remove .venv, caches (compiled kernels too) and out/
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java: # Fails early, before minutes of work, if Spark could not start.
 	@scripts/find_java.sh > /dev/null

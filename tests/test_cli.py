@@ -1,7 +1,6 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
 import gzip
-import json
 import sys
 
 import pyarrow as pa
@@ -9,15 +8,12 @@ import pytest
 from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
-import streamjoin.benchmarks.registry as registry
 from streamjoin import calibration, cost_measurement
-from streamjoin.benchmarks.figures import Figure
-from streamjoin.benchmarks.harness import Series
 from streamjoin.cli import app
 from streamjoin.window_costs import WindowCosts
 
 CONDITION = "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05"
-COMMANDS = ["demo", "explain", "join", "run", "bench"]
+COMMANDS = ["demo", "explain", "join", "run"]
 
 WRITERS = {
     "parquet": parquet.write_table,
@@ -215,48 +211,6 @@ def test_join_refuses_with_a_reason(files, arguments, expected):
     assert expected in refused(run("join", *files, *arguments))
 
 
-def test_bench_prints_a_table_and_writes_json(tmp_path, monkeypatch):
-    def suite(report, quick):
-        assert quick
-        report.speedup("much faster", Series("a", (1.0,)), Series("b", (9.0,)), target=3)
-
-    monkeypatch.setitem(registry.SUITES, "example", suite)
-    path = tmp_path / "report.json"
-    result = run("bench", "example", "--quick", "--json", path)
-    assert result.exit_code == 0, result.output
-    assert "much" in result.stdout
-    assert json.loads(path.read_text())["claims"][0]["value"] == 9.0
-
-
-def test_bench_keeps_what_was_measured_before_an_error(tmp_path, monkeypatch):
-    def suite(report, quick):
-        report.speedup("much faster", Series("a", (1.0,)), Series("b", (9.0,)), target=3)
-        raise RuntimeError("the run does not count")
-
-    monkeypatch.setitem(registry.SUITES, "example", suite)
-    path = tmp_path / "report.json"
-    result = run("bench", "example", "--json", path)
-    assert isinstance(result.exception, RuntimeError)
-    assert "much" in result.stdout
-    assert json.loads(path.read_text())["claims"][0]["value"] == 9.0
-
-
-def test_bench_draws_figures(tmp_path, monkeypatch):
-    def suite(report, quick):
-        figure = Figure("fig1", "a title", "x", "y")
-        for place in (1, 2, 4):
-            figure.add("a line", place, 10 / place)
-        report.figures.append(figure)
-
-    monkeypatch.setitem(registry.SUITES, "example", suite)
-    result = run("bench", "example", "--plots", tmp_path, "--json", tmp_path / "r.json")
-    assert "2 pictures" in result.stdout
-    assert (tmp_path / "fig1.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "fig1.svg").read_text()
-    lines = json.loads((tmp_path / "r.json").read_text())["figures"]["fig1"]["lines"]
-    assert lines == {"a line": [[1, 10], [2, 5], [4, 2.5]]}
-
-
 def test_calibrate_writes_what_explain_tells(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMJOIN_CALIBRATION", str(tmp_path / "calibration.json"))
     monkeypatch.setattr(calibration, "BATCHES", (64, 1024))
@@ -271,18 +225,6 @@ def test_calibrate_writes_what_explain_tells(tmp_path, monkeypatch):
     assert "measured on this machine" in run("explain", "l.x < r.x").stdout
 
 
-def test_bench_names_the_suites():
-    assert "engine" in refused(run("bench", "nope"))
-
-
-def test_bench_says_which_package_is_missing(monkeypatch):
-    def suite(report, quick):
-        raise ModuleNotFoundError("No module named 'polars'", name="polars")
-
-    monkeypatch.setitem(registry.SUITES, "example", suite)
-    assert "needs polars" in refused(run("bench", "example"))
-
-
 def test_demo_is_checked():
     result = run("demo", "--in-process", "--seconds", "0.5")
     assert result.exit_code == 0, result.output
@@ -294,7 +236,7 @@ def test_demo_says_what_is_missing_and_offers_the_one_without_spark(monkeypatch,
     monkeypatch.setitem(sys.modules, "duckdb", None)
     message = refused(run("demo", "--out", tmp_path / "out"))
     assert "needs duckdb" in message
-    assert "streamjoin[spark,bench]" in message
+    assert "streamjoin[spark,demo]" in message
     assert "streamjoin demo --in-process" in message
     assert not (tmp_path / "out").exists()
 

@@ -1,8 +1,9 @@
-"""Equality joins of the intra-window study's real inputs, where they lie beside the checkout.
+"""Equality joins of the intra-window study's real inputs, where the environment names them.
 
 The expected numbers of matches come with the data.
 """
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from streamjoin import find_matches
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("STREAMJOIN_STUDY_DATA", "no such folder"))
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the study's data are not at hand")
 

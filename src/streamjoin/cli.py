@@ -1,4 +1,4 @@
-"""The command ``streamjoin``: joins files, runs jobs on Spark, explains, shows a demo, measures.
+"""The command ``streamjoin``: joins files, runs jobs on Spark, explains, shows a demo, calibrates.
 
 Commands import what they need when they run, so ``streamjoin --help`` answers at once. Whatever
 the user can mend (a condition, a window, a file) ends as one red paragraph on stderr and exit code
@@ -38,7 +38,8 @@ app = typer.Typer(
     "[green]streamjoin explain 'abs(l.x - r.x) <= 5'[/green].",
 )
 
-SPARK_PACKAGES = ("pyspark", "pandas", "google")  # google is protobuf
+# What a package comes with, by the name that is imported (google is protobuf).
+EXTRAS = {"pyspark": "spark", "pandas": "spark", "google": "spark", "duckdb": "demo"}
 
 
 def _version(asked: bool) -> None:
@@ -81,7 +82,7 @@ def demo(
 
     [bold]Example[/bold]: [green]streamjoin demo --seconds 10 --out demo/[/green]
     """
-    with _friendly_errors():
+    with friendly_errors():
         from streamjoin.demo import in_process as without_spark
         from streamjoin.demo import on_spark
 
@@ -111,7 +112,7 @@ def explain(
 
     [green]streamjoin explain "l.id = r.id and l.a < r.b" --window "10 minutes" --time ts[/green]
     """
-    with _friendly_errors(as_options):
+    with friendly_errors(as_options):
         import streamjoin as sj
 
         text = sj.explain(
@@ -169,7 +170,7 @@ def join(
     [green]streamjoin join a.csv b.arrow --on "l.power < r.power and l.cool > r.cool"
     --count[/green]
     """
-    with _friendly_errors(as_options):
+    with friendly_errors(as_options):
         from streamjoin.join_files import join_files
 
         told = join_files(
@@ -210,7 +211,7 @@ def run(
 
     [bold]Example[/bold]: [green]streamjoin run job.toml --seconds 60 --set join.cores=4[/green]
     """
-    with _friendly_errors():
+    with friendly_errors():
         from streamjoin.spark.job import explain_job, load_job, run_job
 
         loaded, progress = load_job(job, settings or ()), Console(stderr=True)
@@ -231,7 +232,7 @@ def calibrate(
     Takes half a minute, on a machine that does nothing else. The result is kept for this user, in
     a file; explain tells what it says.
     """
-    with _friendly_errors():
+    with friendly_errors():
         from streamjoin.calibration import as_table, calibrate, constants_table, windows_table
         from streamjoin.thresholds import save_thresholds
 
@@ -244,47 +245,8 @@ def calibrate(
         typer.echo(f"auto takes {thresholds.describe_any()}\nwritten to {path}")
 
 
-@app.command()
-def bench(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="Which one, e.g. engine.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes: does it run?")] = False,
-    json: Annotated[
-        Path | None, typer.Option(help="Write machine, versions, raw series and claims here.")
-    ] = None,
-    plots: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Draw the suite's figures here, as PNG and SVG."),
-    ] = None,
-) -> None:
-    """Measure a suite against its competitors and its targets.
-
-    [bold]Example[/bold]: [green]streamjoin bench engine --quick --json out.json[/green]
-    """
-    with _friendly_errors():
-        from streamjoin.benchmarks.figures import draw
-        from streamjoin.benchmarks.harness import Report
-        from streamjoin.benchmarks.registry import find_suite
-        from streamjoin.files import check_folder
-
-        run = find_suite(suite)
-        if json is not None:
-            check_folder(json)
-        report = Report(suite, quick)
-        try:
-            run(report, quick)
-        finally:  # what was measured before an error took its time too
-            if report.claims:
-                Console().print(report.table())
-            if json is not None:
-                report.to_json(json)
-                typer.echo(f"written to {json}")
-            if plots is not None:
-                files = draw(report.figures, plots)
-                typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
-
-
 @contextmanager
-def _friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
+def friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
     """Show errors that the user can mend, in the words of the command."""
     try:
         yield
@@ -300,8 +262,9 @@ def _friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package == "streamjoin":
             raise
-        extra = "spark" if package in SPARK_PACKAGES else "bench"
-        message = f"This command needs {package}. Install it: pip install 'streamjoin[{extra}]'."
+        extra = EXTRAS.get(package)
+        needed = f"'streamjoin[{extra}]'" if extra else package
+        message = f"This command needs {package}. Install it: pip install {needed}."
     else:
         return
     console = Console(stderr=True)

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from streamjoin.benchmarks import intrawindow_advice
-from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.intrawindow_advice import MOST_MATCHES, MOST_ROWS, Drawn, advice
+from benchmarks.harness.report import Report
+from benchmarks.intrawindow import advice as intrawindow_advice
+from benchmarks.intrawindow.advice import MOST_MATCHES, MOST_ROWS, Drawn, advice
 
 
 @pytest.mark.parametrize("seed", range(20))

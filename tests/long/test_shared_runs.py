@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from streamjoin.benchmarks.shared_runs import LoadedPIMTreeJoin, SharedRun, Way
-from streamjoin.benchmarks.tuple_races import Race
-from streamjoin.benchmarks.tuple_streams import square
+from benchmarks.pimtree.shared_runs import LoadedPIMTreeJoin, SharedRun, Way
+from benchmarks.pimtree.tuple_races import Race
+from benchmarks.pimtree.tuple_streams import square
 
 WAYS = [Way(1), Way(2), Way(2, blocking=True), Way(3, task=5)]
 

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 import streamjoin as sj
-from streamjoin import spark as sjs
-from streamjoin.benchmarks import spark_inputs, spark_tables
-from streamjoin.benchmarks.harness import Report
-from streamjoin.benchmarks.spark_pipelines import (
+from benchmarks.harness.report import Report
+from benchmarks.spark import inputs as spark_inputs
+from benchmarks.spark import tables as spark_tables
+from benchmarks.spark.pipelines import (
     DISCARDING,
     IN_MEMORY,
     OURS,
@@ -21,10 +21,11 @@ from streamjoin.benchmarks.spark_pipelines import (
     spark_own,
     take_turns,
 )
-from streamjoin.benchmarks.spark_tables import Way
-from streamjoin.benchmarks.spojoin_spark import shape_of
-from streamjoin.benchmarks.spojoin_spark_tables import Trips
-from streamjoin.benchmarks.spojoin_workloads import Q1
+from benchmarks.spark.tables import Way
+from benchmarks.spojoin.spark import shape_of
+from benchmarks.spojoin.spark_tables import Trips
+from benchmarks.spojoin.workloads import Q1
+from streamjoin import spark as sjs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -5,19 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjoin.benchmarks.spojoin_baselines import ImmutableTrees, MutableTrees
-from streamjoin.benchmarks.spojoin_chains import Arrivals, ChainJoin, empty_tree
-from streamjoin.benchmarks.spojoin_loops import LoopJoin
-from streamjoin.benchmarks.spojoin_workloads import (
-    BAND,
-    Q1,
-    Q2,
-    Q3,
-    QUERIES,
-    Rows,
-    crossings,
-    match_share,
-)
+from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
+from benchmarks.spojoin.chains import Arrivals, ChainJoin, empty_tree
+from benchmarks.spojoin.loops import LoopJoin
+from benchmarks.spojoin.workloads import BAND, Q1, Q2, Q3, QUERIES, Rows, crossings, match_share
 from streamjoin.indexes import blocks
 from streamjoin.indexes import forest as trees
 

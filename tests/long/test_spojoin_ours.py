@@ -3,19 +3,12 @@
 import numpy as np
 import pytest
 
-from streamjoin.benchmarks.spojoin_baselines import ImmutableTrees, MutableTrees
-from streamjoin.benchmarks.spojoin_chains import ChainJoin
-from streamjoin.benchmarks.spojoin_ours import EngineJoin, FreshPart, PermutedPart
-from streamjoin.benchmarks.spojoin_races import (
-    CHECKED,
-    Entrant,
-    Runner,
-    check_part,
-    race_joins,
-    race_parts,
-)
-from streamjoin.benchmarks.spojoin_runs import SortedRuns
-from streamjoin.benchmarks.spojoin_workloads import QUERIES
+from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
+from benchmarks.spojoin.chains import ChainJoin
+from benchmarks.spojoin.ours import EngineJoin, FreshPart, PermutedPart
+from benchmarks.spojoin.races import CHECKED, Entrant, Runner, check_part, race_joins, race_parts
+from benchmarks.spojoin.runs import SortedRuns
+from benchmarks.spojoin.workloads import QUERIES
 
 ROWS = 400
 queries = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamjoin.benchmarks import tuple_streams
-from streamjoin.benchmarks.tuple_joins import BChainJoin, BTreeJoin, NestedJoin, PIMTreeJoin
-from streamjoin.benchmarks.tuple_races import Race
-from streamjoin.benchmarks.tuple_streams import Load
+from benchmarks.pimtree import tuple_streams
+from benchmarks.pimtree.tuple_joins import BChainJoin, BTreeJoin, NestedJoin, PIMTreeJoin
+from benchmarks.pimtree.tuple_races import Race
+from benchmarks.pimtree.tuple_streams import Load
 from streamjoin.indexes.chained_index import BChain, IBChain
 from streamjoin.indexes.im_tree import IMTree
 from streamjoin.indexes.pim_tree import PIMTree

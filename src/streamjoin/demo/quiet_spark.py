@@ -49,7 +49,7 @@ def check_packages() -> None:
     if missing:
         raise StreamJoinError(
             f"The demo runs on Spark and needs {', '.join(missing)}. "
-            f"Install: pip install 'streamjoin[spark,bench]'. {WAY_OUT}"
+            f"Install: pip install 'streamjoin[spark,demo]'. {WAY_OUT}"
         )
 
 

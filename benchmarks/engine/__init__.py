@@ -1,0 +1,1 @@
+"""The in-process engine against DuckDB, Polars and a nested loop."""

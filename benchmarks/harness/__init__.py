@@ -1,0 +1,1 @@
+"""How we measure and report: series in turns, claims, figures, workloads, the machine."""

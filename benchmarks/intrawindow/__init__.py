@@ -1,0 +1,1 @@
+"""The study of intra-window joins: its workloads, algorithms, figures and findings."""

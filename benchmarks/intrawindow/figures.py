@@ -1,0 +1,82 @@
+"""The four workloads that are not synthetic (Fig. 5 to 7): throughput, latency, progress, phases.
+
+Stock and Rovio are the study's files, or streams that are like them; YSB and DEBS are generated.
+In the paper, the best join has half of Rovio's matches after 11.7 seconds, of a window of one: its
+stream was far denser than the file that belongs to it, with which all joins keep pace.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.harness.figures import Figure
+from benchmarks.harness.report import Report
+from benchmarks.intrawindow.algorithms import LABELS, Outcomes, simulate_all
+from benchmarks.intrawindow.inputs import rovio, stock
+from benchmarks.intrawindow.scale import Scale
+from benchmarks.intrawindow.simulator import arrivals_of
+from benchmarks.intrawindow.sweeps import METRICS, breakdown, file_name, rounded
+from benchmarks.intrawindow.workloads import Workload, debs, ysb
+
+
+def workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
+    """Return what makes the four of them."""
+    return {
+        "Stock": stock,
+        "Rovio": rovio,
+        "YSB": partial(ysb, scale.rate(scale.ysb_rate), scale.window),
+        "DEBS": partial(debs, scale.rows(scale.debs_rows)),
+    }
+
+
+def real_workloads(report: Report, scale: Scale) -> dict[str, Outcomes]:
+    """Run all joins on the four workloads."""
+    found = {}
+    for name, make in workloads(scale).items():
+        workload = make()
+        with report.step(f"Fig. 5 to 7, {name}: eight joins as tuples come"):
+            found[name] = simulate_all(arrivals_of(workload))
+        report.detail(f"Fig. 5 to 7, {name}: workload", describe(workload))
+        enter(report, name, found[name])
+    report.figures.extend(compare(metric, found) for metric in ("throughput", "latency"))
+    return found
+
+
+def compare(metric: str, found: dict[str, Outcomes]) -> Figure:
+    """Return a metric by workload (Fig. 5)."""
+    up, get = METRICS[metric]
+    title = f"Four workloads: {metric}"
+    figure = Figure(f"fig-5-{metric}", title, "", up, ("linear", "log"), ticks=tuple(found))
+    for x, outcomes in enumerate(found.values()):
+        for name, outcome in outcomes.items():
+            figure.add(LABELS[name], x, get(outcome))
+    return figure
+
+
+def describe(workload: Workload) -> dict[str, str | float]:
+    """Return what a workload is."""
+    return {
+        "source": workload.source,
+        "left": workload.left_keys.size,
+        "right": workload.right_keys.size,
+        "window, ms": workload.window,
+        "matches": workload.matches,
+    }
+
+
+def enter(report: Report, name: str, outcomes: Outcomes) -> None:
+    """Enter the tables of a workload, its curves (Fig. 6) and its phases (Fig. 7)."""
+    bars = {LABELS[each]: outcome for each, outcome in outcomes.items()}
+    report.detail(f"Fig. 5, {name}", {label: each.figures() for label, each in bars.items()})
+    table = {label: rounded(each) for label, each in bars.items()}
+    report.detail(f"Fig. 7, {name}: ns a tuple", table)
+    curves = Figure(
+        f"fig-6-{file_name(name)}",
+        f"{name}: progress",
+        "ms",
+        "share of the matches that is out",
+        ("linear", "linear"),
+        {label: each.curve for label, each in bars.items() if each.curve},
+    )
+    report.figures.append(curves)
+    title = f"{name}: where the time goes, without waiting"
+    report.figures.append(breakdown(f"Fig. 7 {name}", title, "", bars))

@@ -1,0 +1,91 @@
+"""What the settings of the joins do (Fig. 15, 16 and 18): Micro at rest, the best of some runs.
+
+The step of sorting is the share of all tuples that PMJ sorts together. The group is the number of
+threads that a tuple is sent to by the join-biclique: with one, streams are cut by keys; with all of
+them, there is one group left. Eight threads are measured too, on the processors that there are: the
+work that groups add shows there, speed does not.
+"""
+
+from benchmarks.harness.figures import Figure
+from benchmarks.harness.report import Report
+from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate_often
+from benchmarks.intrawindow.scale import Scale
+from benchmarks.intrawindow.simulator import Outcome, arrivals_of
+from benchmarks.intrawindow.sweeps import breakdown, rounded
+from benchmarks.intrawindow.workloads import static_foreign, static_micro
+
+MANY = 8  # threads, more than there are processors
+
+Costs = dict[str, dict[str, float]]  # ns a tuple: by line, by value
+
+
+def knobs(report: Report, scale: Scale) -> dict[str, Costs]:
+    """Vary one setting after the other; return what a tuple costs, by the name of the figure."""
+    return {
+        "Fig. 15": sorting_step(report, scale),
+        "Fig. 16": group_size(report, scale),
+        "Fig. 18": radix_bits(report, scale),
+    }
+
+
+def sorting_step(report: Report, scale: Scale) -> Costs:
+    """PMJ's runs: of few rows or of many."""
+    rows = scale.rows(scale.knob_rows)
+    arrivals = arrivals_of(static_micro(rows))
+    costs: Costs = {}
+    for name in ("pmj_jm", "pmj_jb"):
+        bars: dict[str, Outcome] = {}
+        with report.step(f"Fig. 15, {LABELS[name]}: {len(scale.deltas)} steps of sorting"):
+            for share in scale.deltas:
+                bars[f"{share} %"] = simulate_often(name, arrivals, delta=2 * rows * share // 100)
+        costs[LABELS[name]] = enter(report, f"Fig. 15 {LABELS[name]}", "step of sorting", bars)
+    report.detail("Fig. 15: differs from the paper", sizes(rows, rows))
+    return costs
+
+
+def group_size(report: Report, scale: Scale) -> Costs:
+    """Threads in a group of the join-biclique, and the join-matrix beside it."""
+    rows = scale.rows(scale.knob_rows) // 2
+    arrivals = arrivals_of(static_micro(rows))
+    costs: Costs = {}
+    figure = Figure("fig-16", "Group size", "threads in a group", "ns a tuple", ("log", "linear"))
+    for biclique, matrix in (("shj_jb", "shj_jm"), ("pmj_jb", "pmj_jm")):
+        for threads in (THREADS, MANY):
+            groups = [1 << bit for bit in range(threads.bit_length())]
+            ending = f", {threads} threads" + " on 2 processors" * (threads == MANY)
+            with report.step(f"Fig. 16, {LABELS[biclique]}{ending}: {len(groups)} group sizes"):
+                line = {
+                    group: simulate_often(biclique, arrivals, threads, group=group).cost
+                    for group in groups
+                }
+                level = simulate_often(matrix, arrivals, threads).cost
+            for group, cost in line.items():
+                figure.add(f"{LABELS[biclique]}{ending}", group, cost)
+                figure.add(f"{LABELS[matrix]}{ending}", group, level)
+            costs[f"{LABELS[biclique]}{ending}"] = {str(each): line[each] for each in groups}
+            costs[f"{LABELS[matrix]}{ending}"] = {"any": level}
+    report.figures.append(figure)
+    report.detail("Fig. 16: group size, ns a tuple", costs)
+    report.detail("Fig. 16: differs from the paper", sizes(rows, rows))
+    return costs
+
+
+def radix_bits(report: Report, scale: Scale) -> Costs:
+    """PRJ's partitions."""
+    lefts, rights = (scale.rows(rows) for rows in scale.radix_rows)
+    arrivals = arrivals_of(static_foreign(lefts, rights))
+    with report.step(f"Fig. 18, {arrivals.workload.name}: {len(scale.bits)} numbers of radix bits"):
+        bars = {f"{bits}": simulate_often("prj", arrivals, bits=bits) for bits in scale.bits}
+    return {"PRJ": enter(report, "Fig. 18", "radix bits", bars)}
+
+
+def enter(report: Report, name: str, across: str, bars: dict[str, Outcome]) -> dict[str, float]:
+    """Enter phases by setting into the report; return what a tuple costs."""
+    report.detail(f"{name}: {across}, ns a tuple", {each: rounded(bars[each]) for each in bars})
+    report.figures.append(breakdown(name, f"{name}: {across}", across, bars))
+    return {each: outcome.cost for each, outcome in bars.items()}
+
+
+def sizes(lefts: int, rights: int) -> str:
+    """Say how many rows are joined instead of the paper's."""
+    return f"{lefts:,} and {rights:,} rows, not 12,800,000 and 128,000,000"

@@ -1,0 +1,131 @@
+"""What traits of a workload do (Fig. 9 to 14): all eight joins on Micro, the best of a few runs.
+
+Some points are in two figures, such as 6,400 tuples a ms with unique keys in a window of a second:
+they are measured once. One of them is measured again at the end, after minutes in which the machine
+may have been slow or fast: how much its figures differ is how much one may believe of a figure.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from benchmarks.harness.report import Report
+from benchmarks.intrawindow.algorithms import LABELS, Outcomes, simulate_all
+from benchmarks.intrawindow.scale import Scale
+from benchmarks.intrawindow.simulator import arrivals_of
+from benchmarks.intrawindow.sweeps import Sweep
+from benchmarks.intrawindow.workloads import micro
+
+QUIET = 1.25  # times what it was: how much two runs of one thing may differ
+
+
+class Traits(NamedTuple):
+    """Of Micro, in the order of its parameters."""
+
+    left: float  # tuples a ms
+    right: float
+    window: float
+    dupe: int = 1
+    key_skew: float = 0.0
+    arrival_skew: float = 0.0
+
+
+class Measured:
+    """All joins on Micro, by its traits."""
+
+    def __init__(self, report: Report, scale: Scale) -> None:
+        self.report, self.scale = report, scale
+        self.known: dict[Traits, Outcomes] = {}
+
+    def sweep(self, empty: Sweep, points: Mapping[float, Traits]) -> Sweep:
+        """Run all joins at each value, unless they have been run on such a workload."""
+        for value, traits in points.items():
+            if traits not in self.known:
+                with self.report.step(f"{empty.name}, {empty.across}: {value:g}"):
+                    self.known[traits] = simulate_all(arrivals_of(micro(*traits)))
+            empty.points[value] = self.known[traits]
+        return empty
+
+    def even(self, rate: float, window: float = 0) -> Traits:
+        """Return traits of two streams that are alike, without skew."""
+        return Traits(rate, rate, window or self.scale.window)
+
+
+def sensitivity(report: Report, scale: Scale) -> dict[str, Sweep]:
+    """Vary one trait after the other; return what came out, by the name of the figure."""
+    measured = Measured(report, scale)
+    sweeps: Iterable[Sweep] = (
+        arrival_rate(measured).enter(report),
+        relative_rate(measured).enter(report),
+        duplication(measured).enter(report),
+        arrival_skew(measured).enter(report, "linear"),
+        key_skew(measured).enter(report, "linear"),
+        window_length(measured).enter(report, "linear"),
+    )
+    found = {each.name: each for each in sweeps}
+    report.detail("repeated: work of the second run by that of the first", again(measured))
+    return found
+
+
+def again(measured: Measured) -> dict[str, float]:
+    """Run the point of Fig. 9 once more whose keys are then duplicated; compare what it costs."""
+    traits = measured.even(measured.scale.rate(measured.scale.dupe_rate))
+    with measured.report.step(f"{traits.left:g} tuples a ms, once more"):
+        outcomes = simulate_all(arrivals_of(micro(*traits)))
+    first = measured.known[traits]
+    ratios = {LABELS[name]: round(outcomes[name].cost / first[name].cost, 3) for name in outcomes}
+    if max(*ratios.values(), *(1 / ratio for ratio in ratios.values())) > QUIET:
+        text = f"the machine is not quiet; findings may be chance: {ratios}"
+        measured.report.console.print(text, markup=False, highlight=False)
+    return ratios
+
+
+def arrival_rate(measured: Measured) -> Sweep:
+    """Both streams alike, unique keys."""
+    rates = [measured.scale.rate(rate) for rate in measured.scale.rates]
+    empty = Sweep("Fig. 9", "arrival rate", "tuples a ms, each stream")
+    return measured.sweep(empty, {rate: measured.even(rate) for rate in rates})
+
+
+def relative_rate(measured: Measured) -> Sweep:
+    """A slow left stream."""
+    rates = [measured.scale.rate(rate) for rate in measured.scale.rates]
+    slow = measured.even(rates[0])
+    empty = Sweep("Fig. 10", "relative arrival rate", "tuples a ms, right stream")
+    return measured.sweep(empty, {rate: slow._replace(right=rate) for rate in rates})
+
+
+def duplication(measured: Measured) -> Sweep:
+    """Each key so many times on each side."""
+    rate = measured.scale.rate(measured.scale.dupe_rate)
+    unique = measured.even(rate)
+    empty = Sweep("Fig. 11", "key duplication", f"tuples of a key, {rate:g} tuples a ms")
+    dupes = measured.scale.dupes
+    return measured.sweep(empty, {dupe: unique._replace(dupe=dupe) for dupe in dupes})
+
+
+def arrival_skew(measured: Measured) -> Sweep:
+    """More tuples come early."""
+    rate = measured.scale.rate(measured.scale.arrival_rate)
+    even = measured.even(rate)
+    empty = Sweep("Fig. 12", "arrival skew", f"Zipf exponent, {rate:g} tuples a ms")
+    skews = measured.scale.skews
+    return measured.sweep(empty, {skew: even._replace(arrival_skew=skew) for skew in skews})
+
+
+def key_skew(measured: Measured) -> Sweep:
+    """Some keys are frequent on the right."""
+    rate = measured.scale.rate(measured.scale.key_rate)
+    even = measured.even(rate)
+    differs = "the left keys are unique: with Zipf(1.6) on both sides, 10^13 pairs would match"
+    empty = Sweep("Fig. 13", "key skew", f"Zipf exponent, {rate:g} tuples a ms", differs)
+    skews = measured.scale.skews
+    return measured.sweep(empty, {skew: even._replace(key_skew=skew) for skew in skews})
+
+
+def window_length(measured: Measured) -> Sweep:
+    """Longer windows at the same rate."""
+    rate = measured.scale.rate(measured.scale.window_rate)
+    differs = f"{rate:g} tuples a ms and not 12,800, for the time that the eager joins take"
+    empty = Sweep("Fig. 14", "window length", f"ms, {rate:g} tuples a ms", differs)
+    windows = measured.scale.windows
+    return measured.sweep(empty, {window: measured.even(rate, window) for window in windows})

@@ -1,0 +1,50 @@
+"""Intra-window joins: the eight of the study, lazy and eager, by hashing and by sorting.
+
+First everything is there at once: each join against the study's own C++ code on the same inputs,
+and the best against DuckDB and Polars. Then tuples come in time, and what counts is throughput,
+latency and progress: the study's figures 5 to 7, 9 to 16 and 18 again, with what it found held
+against what comes out here. All joins find the same matches; this is asserted at each point.
+"""
+
+import numpy as np
+
+from benchmarks.harness.machine import keep_memory
+from benchmarks.harness.report import Report
+from benchmarks.intrawindow import spark as intrawindow_spark
+from benchmarks.intrawindow.advice import advice
+from benchmarks.intrawindow.algorithms import THREADS, simulate_all
+from benchmarks.intrawindow.figures import real_workloads
+from benchmarks.intrawindow.findings import findings
+from benchmarks.intrawindow.knobs import knobs
+from benchmarks.intrawindow.peers import against_peers
+from benchmarks.intrawindow.scale import scale_of
+from benchmarks.intrawindow.sensitivity import sensitivity
+from benchmarks.intrawindow.simulator import BLOCK, STEP, arrivals_of
+from benchmarks.intrawindow.static import against_study
+from benchmarks.intrawindow.workloads import SEED, micro, static_micro
+
+MEMORY = 4 << 30  # bytes, more than almost any join here needs
+
+
+def run(report: Report, quick: bool) -> None:
+    """Run the suite; ``quick`` has a hundredth of the rows."""
+    scale, report.settings["keeps_memory"] = scale_of(quick), keep_memory()
+    report.seed("streams", SEED)
+    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
+    with report.step("getting memory"):
+        np.ones(MEMORY // scale.shrink, np.uint8)
+    with report.step("compiling"):
+        compile_all()
+    against_study(report, scale)
+    against_peers(report, scale)
+    real = real_workloads(report, scale)
+    sweeps = sensitivity(report, scale)
+    findings(report, real, sweeps, knobs(report, scale))
+    advice(report, quick)
+    intrawindow_spark.run(report, quick)
+
+
+def compile_all() -> None:
+    """Compile what is going to be measured, on small inputs: with threads, and without."""
+    for workload in (static_micro(100_000, 10), static_micro(1_000), micro(10, 20, 50, 2)):
+        simulate_all(arrivals_of(workload))

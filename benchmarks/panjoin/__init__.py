@@ -1,0 +1,1 @@
+"""PanJoin's structures and its figures."""

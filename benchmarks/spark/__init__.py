@@ -1,0 +1,1 @@
+"""The join on Spark against Spark's own."""

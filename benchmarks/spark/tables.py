@@ -1,0 +1,174 @@
+"""Joins of tables on Spark: against Spark's own plan, and against what people write by hand.
+
+All read the same parquet files, and all end in the same sums over all columns, by which the results
+are checked to be the same. Our time includes the samples that `streamjoin.spark.join` draws.
+
+Without an equality Spark compares every pair (`BroadcastNestedLoopJoin`). By hand one adds an
+equality: keys are cut into buckets, the rows of one side are copied to every bucket that their band
+may touch, and Spark joins on the bucket::
+
+    buckets of the band's width     copies to bucket - 1, bucket, bucket + 1
+    wider buckets                   copies to the buckets from key - band to key + band: 1 or 2
+
+Wide buckets mean fewer copies and more pairs to compare. Bucket width, join strategy and number of
+partitions are tried out before, and the fastest is the one that is measured against.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from benchmarks.harness.report import Series, interleave
+from benchmarks.spark.inputs import band, write_tables
+from benchmarks.spark.pipelines import CORES, Workbench, settings
+from streamjoin import spark as sjs
+from streamjoin.spark.session import PARTITIONS
+
+WIDTHS = (1, 4, 16, 64, 256)  # of buckets, in bands
+LONG = 30.0  # seconds after which one run has to do
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Two tables in files, and the band between their keys."""
+
+    bench: Workbench
+    folder: Path
+    band: int
+
+    @classmethod
+    def write(cls, bench: Workbench, rows: int) -> "Tables":
+        """Write the files."""
+        folder = bench.folder / f"tables-{rows}"
+        write_tables(folder, rows, bench.report.seed(f"tables {rows:,}", rows))
+        return cls(bench, folder, band(rows))
+
+    def read(self) -> tuple[DataFrame, DataFrame]:
+        """Return both tables."""
+        left, right = (
+            self.bench.spark.read.parquet(str(self.folder / f"{side}.parquet"))
+            for side in ("left", "right")
+        )
+        return left, right
+
+    def ours(self) -> tuple[Any, ...]:
+        """Join as users write it."""
+        left, right = self.read()
+        return sums(sjs.join(left, right, on=f"abs(l.key - r.key) <= {self.band}"))
+
+    def by_spark(self) -> tuple[Any, ...]:
+        """Let Spark plan the band."""
+        left, right = self.read()
+        pairs = left.crossJoin(F.broadcast(renamed(right)))
+        return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+
+    def by_hand(self, way: "Way") -> tuple[Any, ...]:
+        """Join on buckets."""
+        left, right = self.read()
+        width = way.bands * self.band
+        if way.bands == 1:
+            bucket = f"key_right div {width}"
+            buckets = f"array({bucket} - 1, {bucket}, {bucket} + 1)"
+        else:
+            ends = (f"(key_right {sign} {self.band}) div {width}" for sign in "-+")
+            buckets = f"sequence({', '.join(ends)})"
+        cut = left.withColumn("bucket", F.expr(f"key div {width}"))
+        copies = renamed(right).withColumn("bucket", F.explode(F.expr(buckets)))
+        with settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
+            pairs = cut.join(copies.hint(way.strategy), "bucket").drop("bucket")
+            return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+
+
+@dataclass(frozen=True)
+class Way:
+    """How to join on buckets."""
+
+    bands: int  # width of a bucket
+    strategy: str = "merge"
+    partitions: int = CORES
+
+    def __str__(self) -> str:
+        kind = "sort-merge" if self.strategy == "merge" else "shuffled hash"
+        return f"buckets of {self.bands} bands, {kind} join, {self.partitions} partitions"
+
+
+def renamed(table: DataFrame) -> DataFrame:
+    """Return the right table under the names that its columns have in the result."""
+    return table.toDF(*(f"{name}_right" for name in table.columns))
+
+
+def sums(pairs: DataFrame) -> tuple[Any, ...]:
+    """Count the joined rows, and add up what depends on all their columns."""
+    row = pairs.agg(
+        F.count(F.lit(1)), F.sum("id"), F.sum("id_right"), F.sum(F.expr("key - key_right"))
+    ).first()
+    assert row is not None
+    return tuple(row)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Time one call."""
+    begin = perf_counter()
+    function()
+    return perf_counter() - begin
+
+
+def check_equal(name: str, ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
+    """Refuse to compare joins with different results."""
+    if ours != theirs:
+        raise RuntimeError(f"{name}: streamjoin's result is {ours}, the other one {theirs}")
+
+
+def against_nested_loop(bench: Workbench, rows: int) -> None:
+    """The band join against the plan that Spark makes of it."""
+    tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
+    found: list[tuple[Any, ...]] = []
+    with bench.report.step(f"{name}: Spark's own plan"):
+        first = seconds(lambda: found.append(tables.by_spark()))
+    check_equal(name, tables.ours(), found[0])
+    labels = f"{name}: streamjoin", f"{name}: BroadcastNestedLoopJoin"
+    functions: dict[str, Callable[[], object]] = {labels[0]: tables.ours}
+    if first < LONG:
+        functions[labels[1]] = tables.by_spark
+    with bench.report.step(f"{name}: streamjoin{' and Spark' * (first < LONG)}"):
+        times = interleave(functions, repeats=5)
+    theirs = times.get(labels[1]) or Series(labels[1], (first,))
+    note = "" if first < LONG else "one run of Spark's own, which takes so long"
+    note = "; ".join(filter(None, (f"{found[0][0]:,} joined rows", note)))
+    bench.report.speedup(f"{name}: vs Spark's own plan", times[labels[0]], theirs, 20, note)
+
+
+def against_buckets(bench: Workbench, rows: int) -> None:
+    """The band join against the equality on buckets that people write by hand."""
+    tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
+    with bench.report.step(f"{name}: which buckets are the fastest"):
+        check_equal(name, tables.ours(), tables.by_hand(Way(1)))
+        tried = {way: seconds(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
+        for change in ({"strategy": "shuffle_hash"}, {"partitions": 4 * CORES}):
+            way = replace(fastest(tried), **change)
+            tried[way] = seconds(partial(tables.by_hand, way))
+    best = fastest(tried)
+    check_equal(name, tables.ours(), tables.by_hand(best))
+    bench.report.detail(
+        f"{name}: seconds by hand", {str(way): taken for way, taken in tried.items()}
+    )
+    with bench.report.step(f"{name}: streamjoin and buckets"):
+        ours, theirs = interleave(
+            {
+                f"{name}: streamjoin": tables.ours,
+                f"{name}: buckets": partial(tables.by_hand, best),
+            },
+            repeats=3,
+        ).values()
+    bench.report.speedup(f"{name}: vs buckets by hand", ours, theirs, 1.5, str(best))
+
+
+def fastest(tried: dict[Way, float]) -> Way:
+    """Return the way that took the least time."""
+    return min(tried, key=tried.__getitem__)

@@ -1,0 +1,1 @@
+"""SplitJoin against its rivals, on threads and in a simulation."""

@@ -1,0 +1,1 @@
+"""SPO-Join: two inequalities at once, and the baselines of its paper."""

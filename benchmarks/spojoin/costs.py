@@ -1,0 +1,200 @@
+"""What SPO-Join's structure costs: insertion, merging, memory.
+
+Insertion (the paper's figure 12): the same batches, sorted beforehand, go into a mutable part, into
+two PIM-Trees and into two B+-trees over a full window. Merging (20): how long it takes to make a
+permutation of a mutable part, and to search it for a batch that waited. Memory (13): the indexes of
+a window at their most while it slides, as the join has them, and cut into tenths as in the paper::
+
+    SPO-Join     [ subwindow ] [ subwindow ] [ newest ]     the oldest is kept whole until all left
+    PIM-Trees    one for each predicate, T_S, T_I and what a merge takes
+
+What SPO-Join takes while it merges is not in these bytes: it is given back at once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.figures import Figure
+from benchmarks.harness.report import Report, Series
+from benchmarks.spojoin.chains import ChainJoin
+from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
+from benchmarks.spojoin.scale import SEED, WINDOW, Scale, share_of
+from benchmarks.spojoin.workloads import Query, Ranges, Rows
+from streamjoin.indexes.b_tree import BTree
+from streamjoin.indexes.pim_tree import PIMTree
+from streamjoin.indexes.spo_join import SPOJoin
+from streamjoin.indexes.window_index import WindowIndex
+
+OURS, MERGED, PIM, B_TREE = "SPO-Join", "SPO-Join, and merged", "PIM-Trees", "B+-Trees"
+TENTHS, BARE = "SPO-Join in tenths", "PIM-Trees without memory for merges"
+CHAIN = "chained index"
+MEMORY = 2 / 3
+COLUMNS = 2
+
+
+def sorted_batches(rows: Rows, base: int, size: int = BATCH) -> Iterator[tuple[Column, Column]]:
+    """Yield rows in batches that are sorted by either column, numbered from ``base`` on."""
+    for begin in range(0, rows.first.size, size):
+        yield in_order(rows.part(begin, begin + size), base + begin)
+
+
+def timed(function: Callable[..., object], *arguments: Any) -> float:
+    """Return how many seconds a call takes."""
+    begin = perf_counter()
+    function(*arguments)
+    return perf_counter() - begin
+
+
+def insert_batches(index: SPOJoin, batches: Iterable[tuple[Column, Column]]) -> None:
+    """Insert batches into a mutable part."""
+    for first, second in batches:
+        index.insert(first, second)
+
+
+def insert_into_trees(trees: list[WindowIndex], batches: Iterable[tuple[Column, Column]]) -> None:
+    """Insert batches into a tree for each predicate."""
+    for batch in batches:
+        for tree, (keys, row_ids) in zip(trees, batch, strict=True):
+            tree.insert(keys, row_ids)
+
+
+def fill_trees(make: Callable[[int], WindowIndex], window: Rows) -> list[WindowIndex]:
+    """Return a tree for each predicate, full."""
+    trees = [make(window.first.size) for _ in range(COLUMNS)]
+    insert_into_trees(trees, sorted_batches(window, 0, 1 << 18))
+    return trees
+
+
+def insertion(report: Report, scale: Scale, query: Query) -> None:
+    """Figure 12: a tenth of a window is inserted, in batches."""
+    figure = Figure("spo12", f"{query.name}: insertion", WINDOW, "us a tuple", ("log", "linear"))
+    rng = np.random.default_rng(SEED)
+    for window in scale.windows:
+        with report.step(f"figure 12: insertion, windows of {window:,}"):
+            stored, coming = query.rows(rng, window), query.rows(rng, share_of(window))
+            fresh, later = list(sorted_batches(coming, 0)), list(sorted_batches(coming, window))
+            times: dict[str, list[float]] = {name: [] for name in (OURS, MERGED, PIM, B_TREE)}
+            for _ in range(scale.rounds):
+                ours = SPOJoin(coming.first.size)
+                inserted = timed(insert_batches, ours, fresh)
+                times[OURS].append(inserted)
+                times[MERGED].append(inserted + timed(ours.seal))
+                for name, make in ((PIM, PIMTree), (B_TREE, BTree)):
+                    trees = fill_trees(make, stored)
+                    times[name].append(timed(insert_into_trees, trees, later))
+        for name, seconds in times.items():
+            each = tuple(one / coming.first.size * 1e6 for one in seconds)
+            series = Series(f"insertion, {name}, windows of {window:,}", each, "us/tuple")
+            figure.add(name, window, series.median)
+            report.add(series)
+    report.figures.append(figure)
+
+
+def merging(report: Report, scale: Scale, query: Query) -> None:
+    """Figure 20: merging parts of several sizes, and the tuples that wait for it."""
+    figure = Figure("spo20", f"{query.name}: merging", "tuples that are merged", "ms")
+    rng = np.random.default_rng(SEED)
+    waiting = query.rows(rng, BATCH)
+    sought = query.ranges(waiting, 0)
+    for window in scale.windows:
+        rows = query.rows(rng, share_of(window))
+        merges, waits = [], []
+        with report.step(f"figure 20: merging {rows.first.size:,} tuples"):
+            for _ in range(scale.rounds):
+                index = SPOJoin(rows.first.size)
+                insert_batches(index, sorted_batches(rows, 0))
+                merges.append(timed(index.seal) * 1e3)
+                waits.append(timed(search, index, waiting, sought) * 1e3)
+        for name, each in (("merge", merges), (f"{BATCH:,} tuples that waited", waits)):
+            series = Series(f"{name}, {rows.first.size:,} tuples merged", tuple(each), "ms")
+            figure.add(name, rows.first.size, series.median)
+            report.add(series)
+    report.figures.append(figure)
+
+
+def search(index: SPOJoin, rows: Rows, ranges: Ranges) -> int:
+    """Search for a batch of tuples, and write down their matches."""
+    return matches_of(index.probe(*ask(rows, ranges)), writes=True)
+
+
+def join_bytes(query: Query, rows: Rows, window: int) -> int:
+    """Return the bytes of the indexes that the join keeps of one stream, at their most."""
+    join, most = EngineJoin(query, window, threads=1), 0
+    for begin in range(0, rows.first.size, BATCH):
+        join.fill(0, rows.part(begin, begin + BATCH))
+        join.engine.manager.advance(join.engine.clock)
+        chain = join.engine.chains["left"]
+        most = max(most, sum(subwindow.index.nbytes for subwindow in chain.subwindows))
+    return most
+
+
+def bytes_in_tenths(rows: Rows, window: int) -> int:
+    """Return the bytes of a full window as the paper has it, at their most between two merges."""
+    share = share_of(window)
+    sealed = SPOJoin(share)
+    insert_batches(sealed, sorted_batches(rows.part(0, share), 0))
+    sealed.seal()
+    # As long as some rows of the oldest permutation are alive it is kept whole.
+    return (1 + -(-window // share)) * int(sealed.nbytes)
+
+
+def tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
+    """Return the bytes of two PIM-Trees, at their most while the window slides by a quarter.
+
+    The second number is without the memory that they keep for the next merge.
+    """
+    trees = fill_trees(PIMTree, rows.part(0, window))
+    most = bare = 0
+    for batch in sorted_batches(rows.part(window, rows.first.size), window):
+        for tree, (keys, row_ids) in zip(trees, batch, strict=True):
+            tree.insert(keys, row_ids - np.int32(tree.base))
+            tree.expire(keys)  # not the keys that expire, but as many
+        held = sum(tree.nbytes for tree in trees)
+        most, bare = max(most, held), max(bare, held - sum(map(spare_bytes, trees)))
+    return most, bare
+
+
+def spare_bytes(tree: WindowIndex) -> int:
+    """Return the bytes that a PIM-Tree keeps for its next merge."""
+    assert isinstance(tree, PIMTree)
+    return 0 if tree.spare is None else tree.spare.keys.nbytes + tree.spare.inners.nbytes
+
+
+def chain_bytes(rows: Rows) -> int:
+    """Return the bytes of a chained index."""
+    chain = ChainJoin(rows.first.size, hashed=True)
+    chain.fill(0, rows)
+    return chain.nbytes
+
+
+def memory(report: Report, scale: Scale, query: Query) -> None:
+    """Figure 13: bytes of one window."""
+    figure = Figure("spo13", f"{query.name}: memory of one window", WINDOW, "MiB")
+    ratios: dict[str, list[float]] = {OURS: [], TENTHS: [], BARE: []}
+    with report.step("figure 13: memory"):
+        for window in scale.windows:
+            rows = query.rows(np.random.default_rng(SEED), 2 * window)
+            theirs, bare = tree_bytes(rows.part(0, window + window // 4), window)
+            held = {
+                OURS: join_bytes(query, rows, window),
+                TENTHS: bytes_in_tenths(rows, window),
+                PIM: theirs,
+                BARE: bare,
+                CHAIN: chain_bytes(rows.part(0, window)),
+            }
+            for name, each in held.items():
+                figure.add(name, window, each / 2**20)
+            ratios[OURS].append(held[OURS] / theirs)
+            ratios[TENTHS].append(held[TENTHS] / theirs)
+            ratios[BARE].append(held[OURS] / bare)
+    report.figures.append(figure)
+    report.at_most(
+        "memory: SPO-Join vs two PIM-Trees",
+        max(ratios[OURS]),
+        MEMORY,
+        note="indexes of one window at their most, as the join has them; in tenths of a window: "
+        f"{max(ratios[TENTHS]):.2f}; vs {BARE}: {max(ratios[BARE]):.2f}",
+    )

@@ -1,0 +1,203 @@
+"""The parts of SPO-Join, each against trees with hash sets and with bit arrays.
+
+The immutable part, a permutation, against immutable trees; the mutable one, bit arrays over sorted
+runs, against itself with hash sets, and both over B+-trees as in the paper; by query and window
+(figures 7 to 9), by match rate (14, 15), and by the share of the window that is mutable (21).
+
+A permutation is made for batches, which share its bit array: the claims are for 4,096 tuples a
+call. Their notes have one tuple a call too, which is a call from Python for each, and none for the
+rivals' compiled loops; what a call costs that finds nothing is measured beside it. The mutable
+parts are half full: a twentieth of the window as in the paper, which is more than ours gets.
+"""
+
+import numpy as np
+
+from benchmarks.harness.figures import Figure
+from benchmarks.harness.report import Report, Series
+from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
+from benchmarks.spojoin.ours import BATCH, FreshPart, PermutedPart
+from benchmarks.spojoin.races import CHECKED, Entrant, race_parts, renamed
+from benchmarks.spojoin.runs import SortedRuns
+from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale, share_of
+from benchmarks.spojoin.workloads import QUERIES, Query, Rows, statistics
+
+ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
+RUNS, RUNS_HASHED = f"sorted runs, {BITS}", f"sorted runs, {HASH}"  # ours, however large
+FRESH, FRESH_BATCHED = "SPO-Join", "SPO-Join, batches"
+CALL = "an empty call"
+IMMUTABLE, MUTABLE = 10, 3  # times a hash set
+PIECES = (1, 10)  # of the rivals' immutable parts; the faster way counts
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+FIGURES = {"Q3": "spo7", "Q2": "spo8", "Q1": "spo9"}
+
+Measured = dict[str, Series]
+
+
+def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+    """Measure the immutable part and its rivals over the same tuples."""
+    few = scale.tuples(stored.first.size)
+    entrants = {
+        f"{name}, {pieces}": Entrant(ImmutableTrees(stored, name == HASH, pieces), few)
+        for name in (HASH, BITS)
+        for pieces in PIECES
+    }
+    entrants |= {
+        ALONE: Entrant(PermutedPart(stored, batch=1), few),
+        BATCHED: Entrant(PermutedPart(stored), BATCH),
+        COUNTED: Entrant(PermutedPart(stored, writes=False), BATCH),
+    }
+    measured = race_parts(query, entrants, scale.rounds, SEED)
+    for name in (HASH, BITS):
+        both = [measured.pop(f"{name}, {pieces}") for pieces in PIECES]
+        measured[name] = min(both, key=lambda series: series.median)
+    return measured
+
+
+def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+    """Measure the mutable part, half full, and its rivals over the same tuples."""
+    few = scale.tuples(stored.first.size)
+    room = max(few, CHECKED)
+    entrants = {
+        HASH: Entrant(MutableTrees(stored, room, hashed=True), few),
+        BITS: Entrant(MutableTrees(stored, room, hashed=False), few),
+        FRESH: Entrant(FreshPart(stored), few),
+        FRESH_BATCHED: Entrant(FreshPart(stored, BATCH), BATCH),
+    }
+    measured = race_parts(query, entrants, scale.rounds, SEED)
+    # Nothing is inserted here, so matches are fewer than those above.
+    runs = {
+        RUNS: Entrant(SortedRuns(stored, hashed=False), 8 * few),
+        RUNS_HASHED: Entrant(SortedRuns(stored, hashed=True), 8 * few),
+    }
+    return measured | race_parts(query, runs, scale.rounds, SEED)
+
+
+def call_cost(query: Query, rounds: int) -> Series:
+    """Measure a call for one tuple where there is nothing to find."""
+    part = PermutedPart(query.rows(np.random.default_rng(SEED), 1), batch=1)
+    return race_parts(query, {CALL: Entrant(part, 1 << 10)}, rounds, SEED)[CALL]
+
+
+def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
+    """Figures 7 to 9: both parts, by query and window."""
+    for name in (query.name for query in QUERIES):
+        query = queries[name]
+        figures = {
+            kind: Figure(
+                f"{FIGURES[name]}{kind[0]}", f"{name}: {kind} part, 1 thread", WINDOW, RATE
+            )
+            for kind in ("immutable", "mutable")
+        }
+        fixed: dict[int, Measured] = {}
+        fresh: dict[int, Measured] = {}
+        for window in scale.windows:
+            with report.step(f"figure {FIGURES[name][3:]}: {name}, windows of {window:,}"):
+                stored = query.rows(np.random.default_rng(SEED), window)
+                fixed[window] = immutable_parts(query, stored, scale)
+                half = stored.part(0, share_of(window) // 2)
+                fresh[window] = mutable_parts(query, half, scale)
+            for kind, measured in (("immutable", fixed), ("mutable", fresh)):
+                for rival, series in measured[window].items():
+                    figures[kind].add(rival, window, 1e6 / series.median)
+                    report.add(renamed(series, f"{name}, {kind}, window of {window:,}"))
+        report.figures += figures.values()
+        report.detail(f"{name}: data", statistics(query, stored, scale.largest))
+        claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
+        claim_mutable(report, name, fresh)
+
+
+def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call: Series) -> None:
+    """Claim what the immutable part has to reach for one query, in the worst of the windows."""
+    alone, batched, counted = (
+        {window: times_faster(each, ours) for window, each in fixed.items()}
+        for ours in (ALONE, BATCHED, COUNTED)
+    )
+    worst = min(batched, key=lambda window: batched[window])
+    report.add(renamed(call, name))
+    report.at_least(
+        f"{name}: immutable part vs trees and {HASH}",
+        batched[worst],
+        IMMUTABLE,
+        renamed(fixed[worst][BATCHED], f"{name}, immutable, window of {worst:,}"),
+        renamed(fixed[worst][HASH], f"{name}, immutable, window of {worst:,}"),
+        f"{BATCH:,} tuples a call, by window: {listed(batched)}; only counted: {listed(counted)}; "
+        f"one tuple a call: {listed(alone)}, where a call that finds nothing takes "
+        f"{call.median:.0f} us",
+    )
+
+
+def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None:
+    """Claim what the mutable part has to reach for one query, in the worst of the windows."""
+    runs = {window: times_faster(each, RUNS, RUNS_HASHED) for window, each in fresh.items()}
+    bits, ours = (
+        {window: times_faster(each, rival) for window, each in fresh.items()}
+        for rival in (BITS, FRESH_BATCHED)
+    )
+    worst = min(runs, key=lambda window: runs[window])
+    report.at_least(
+        f"{name}: mutable part, {BITS} vs {HASH}",
+        runs[worst],
+        MUTABLE,
+        renamed(fresh[worst][RUNS], f"{name}, mutable, window of {worst:,}"),
+        renamed(fresh[worst][RUNS_HASHED], f"{name}, mutable, window of {worst:,}"),
+        f"over the same sorted runs, by window: {listed(runs)}; over the same B+-trees, with "
+        f"inserts: {listed(bits)}; SPO-Join in batches vs B+-trees and {HASH}: {listed(ours)}",
+    )
+
+
+def times_faster(measured: Measured, ours: str, theirs: str = HASH) -> float:
+    """Return how many times faster one is than another, by medians."""
+    return measured[theirs].median / measured[ours].median
+
+
+def listed(ratios: dict[int, float]) -> str:
+    """Return ratios as a note has them."""
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios.values())
+
+
+def match_rates(report: Report, scale: Scale, query: Query) -> None:
+    """Figures 14 and 15: from few matches to many; the paper's synthetic data, Q3."""
+    sizes = {"spo14": share_of(scale.largest) // 2, "spo15": scale.largest}
+    figures = {
+        name: Figure(
+            name,
+            f"{query.name}: {'mutable' if name == 'spo14' else 'immutable'} part of {size:,}",
+            f"matches of a tuple in {scale.largest:,}",
+            RATE,
+        )
+        for name, size in sizes.items()
+    }
+    for matches in scale.matches:
+        tuned = query.with_matches(matches, scale.largest)
+        with report.step(f"figures 14, 15: {matches:,} matches a tuple"):
+            stored = tuned.rows(np.random.default_rng(SEED), scale.largest)
+            measured = {
+                "spo14": mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
+                "spo15": immutable_parts(tuned, stored, scale),
+            }
+        for name, each in measured.items():
+            for rival, series in each.items():
+                figures[name].add(rival, matches, 1e6 / series.median)
+    report.figures += figures.values()
+
+
+def shares(report: Report, scale: Scale, query: Query) -> None:
+    """Figure 21: how much of the largest window is mutable."""
+    figure = Figure(
+        "spo21",
+        f"{query.name}: shares of a window of {scale.largest:,}",
+        "share of the mutable part",
+        RATE,
+        ("linear", "log"),
+    )
+    stored = query.rows(np.random.default_rng(SEED), scale.largest)
+    for share in SHARES:
+        cut = int(share * scale.largest)
+        with report.step(f"figure 21: {share:.0%} of {scale.largest:,} in the mutable part"):
+            fresh = mutable_parts(query, stored.part(0, cut), scale)
+            fixed = immutable_parts(query, stored.part(cut, scale.largest), scale)
+        for name in (BITS, RUNS, FRESH, FRESH_BATCHED):
+            figure.add(f"mutable: {name}", share, 1e6 / fresh[name].median)
+        for name in (ALONE, BATCHED):
+            figure.add(f"immutable: {name}", share, 1e6 / fixed[name].median)
+    report.figures.append(figure)
