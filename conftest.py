@@ -8,7 +8,7 @@ import pytest
 # A calibration of this machine would change what `explain` says.
 os.environ["STREAMJOIN_CALIBRATION"] = os.devnull + "-none"
 
-SPARK = ("tests/spark/", "against_spark", "keys/test_sessions")  # files that share a session
+SPARK = ("tests/spark/", "against_spark", "sessions/test_cutting")  # files that share a session
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -19,7 +19,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
-            is_spark = any(part in file for part in SPARK) and "_core" not in file
+            is_spark = any(part in file for part in SPARK) and "cores/test_" not in file
             return "spark" if is_spark else file
 
     return Scheduling(config, log)

@@ -9,8 +9,8 @@ from rich.console import Console
 from benchmarks.harness.figures import draw
 from benchmarks.harness.report import Report
 from benchmarks.registry import SUITES, find_suite
-from streamjoin.cli import friendly_errors
-from streamjoin.files import check_folder
+from streamjoin.cli.app import friendly_errors
+from streamjoin.cli.files import check_folder
 
 app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_show_locals=False)
 NAMES = ", ".join(sorted(SUITES))

@@ -15,10 +15,9 @@ import tempfile
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from saved_joins import STATES, make
-
 from streamjoin import SessionWindow, TimeWindow
-from streamjoin.snapshots import FORMAT
+from streamjoin.api.snapshots import FORMAT
+from tests.saved_joins import STATES, make
 
 EARLIER = Path(__file__).parent / "earlier"
 SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
@@ -41,8 +40,8 @@ def write_snapshots(path):
 
 def write_checkpoints(path):
     """Write the checkpoints of streams that were stopped, and what they find when they go on."""
-    from spark.running import Streams, finish, pairs
-    from spark.test_streams import make_batches, table
+    from tests.spark.running import Streams, finish, pairs
+    from tests.spark.test_streams import make_batches, table
 
     session = make_session()
 

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 import streamjoin as sj
-from streamjoin.joins import sizes
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.sessions import SessionJoin
-from streamjoin.snapshot_file import read_parts, write_parts
-from streamjoin.snapshots import FORMAT
-from streamjoin.split.executor import SplitExecutor
+from streamjoin.api.snapshot_file import read_parts, write_parts
+from streamjoin.api.snapshots import FORMAT
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.sliding import sizes
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.split.executor import SplitExecutor
 
 TIME, COUNT = sj.TimeWindow("6 ms"), sj.CountWindow(12)
 TUMBLING, SESSION = sj.TumblingWindow("20 ms"), sj.SessionWindow("5 ms")

@@ -13,7 +13,7 @@ def run_python(code):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("module", ["streamjoin", "streamjoin.cli", "streamjoin.errors"])
+@pytest.mark.parametrize("module", ["streamjoin", "streamjoin.cli.app", "streamjoin.errors"])
 def test_importing_loads_nothing_heavy(module):
     run_python(
         f"import {module}, sys\n"
@@ -45,7 +45,7 @@ def test_what_spark_needs_is_named(modules, packages):
     run_python(
         f"import sys; sys.modules.update(dict.fromkeys({modules}))\n"
         "import streamjoin as sj\n"
-        "for statement in ('from streamjoin import spark', 'import streamjoin.spark.job'):\n"
+        "for statement in ('from streamjoin import spark', 'import streamjoin.spark.run_job'):\n"
         "    try:\n"
         "        exec(statement)\n"
         "    except ImportError as error:\n"

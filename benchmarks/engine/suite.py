@@ -1,6 +1,6 @@
 """The in-process engine against DuckDB, Polars and a nested loop; its scaling, memory and start.
 
-Every competitor gets two threads. The nested loop is `indexes.scan`, tiled for the cache and
+Every competitor gets two threads. The nested loop is `indexes.runs.scan`, tiled for the cache and
 compiled to SIMD code, about ten comparisons a nanosecond and core; beside it stands a plain one,
 which compares one pair after the other as the papers' do.
 """
@@ -21,7 +21,7 @@ from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report, Series, interleave
 from benchmarks.harness.workloads import FullWindow, band_for, pair_ids, uniform_batch
 from streamjoin import join_tables
-from streamjoin.joins.gather import gather, keep_ranges
+from streamjoin.joins.deliver import gather, keep_ranges
 
 THREADS = 2
 BATCH = 1 << 15

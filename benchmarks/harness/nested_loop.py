@@ -1,6 +1,6 @@
 """The nested loop as the papers have it: one comparison after the other, compiled, no SIMD.
 
-`indexes.scan` is several times faster, because it counts hits in tiles without branches, which
+`indexes.runs.scan` is several times faster, because it counts hits in tiles without branches, which
 compiles to SIMD code. Measured beside it, this one tells how much of a ratio is owed to that.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.scan import HITS, Scan, group_by_probe
-from streamjoin.kernels import Keys, Positions, RowIds, kernel
+from streamjoin.indexes.runs.scan import HITS, Scan, group_by_probe
+from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 
 
 @kernel

@@ -6,16 +6,16 @@ from itertools import cycle
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.config import JoinConfig
-from streamjoin.engines import make_engine
 from streamjoin.indexes.protocol import Index
-from streamjoin.joins.arrivals import number_step
+from streamjoin.joins.build import make_engine
 from streamjoin.joins.candidates import Found, checked
+from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.gather import Delivery
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import prepare
 from streamjoin.keys.operands import Side
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.arrivals import number_step
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import prepare
 from streamjoin.windows import CountWindow
 
 SPAN = 1 << 40  # keys are uniform in [0, SPAN)

@@ -21,10 +21,10 @@ from benchmarks.harness.report import Report
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate
 from benchmarks.intrawindow.simulator import Outcome, arrivals_of
 from benchmarks.intrawindow.workloads import Workload, micro
-from streamjoin.decision_tree import Decision, Traits, choose
-from streamjoin.sketches import Sketch
-from streamjoin.window_costs import DEFAULT_WINDOW_COSTS
-from streamjoin.window_measurement import measure_windows
+from streamjoin.calibration.window_costs import measure_windows
+from streamjoin.choice.decision_tree import Decision, Traits, choose
+from streamjoin.choice.sketches import Sketch
+from streamjoin.choice.window_costs import DEFAULT_WINDOW_COSTS
 
 SEED = 8_000  # not one of those that the tree was made with
 WORKLOADS, MOST_ROWS, MOST_MATCHES = 20, 5_000_000, 40_000_000

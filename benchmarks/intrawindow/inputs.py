@@ -27,7 +27,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from benchmarks.intrawindow.workloads import SEED, Workload, count_matches
-from streamjoin.kernels import Keys
+from streamjoin.kernels.compile import Keys
 
 VARIABLE = "STREAMJOIN_STUDY_DATA"
 KEYS = 100_000_000  # keys are below this

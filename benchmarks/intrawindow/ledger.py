@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.intrawindow.workloads import Times
-from streamjoin.kernels import Int, RowIds, bare
+from streamjoin.kernels.compile import Int, RowIds, bare
 
 SHIFT = 15
 BINS = 1 << (31 - SHIFT)

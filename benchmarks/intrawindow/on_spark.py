@@ -24,13 +24,13 @@ from benchmarks.spark.pipelines import CORES, Measured, Pipeline, Workbench, run
 from benchmarks.spark.streams import check
 from benchmarks.spark.suite import MEMORY, session
 from streamjoin import spark as sjs
-from streamjoin.config import JoinConfig
 from streamjoin.joins.engine import Choose, Engine
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
-from streamjoin.spark.closing_core import ClosingCore
-from streamjoin.spark.state import Segment
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
+from streamjoin.spark.cores.closing_core import ClosingCore
+from streamjoin.spark.state.segments import Segment
 from streamjoin.spark.streams import JoinProcessor
 from streamjoin.windows import TumblingWindow
 

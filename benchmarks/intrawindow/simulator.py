@@ -32,11 +32,11 @@ import numpy as np
 
 from benchmarks.intrawindow.ledger import Curve, Ledger
 from benchmarks.intrawindow.workloads import Times, Workload
-from streamjoin.intrawindow.phases import PHASES as JOINING
-from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.protocol import Eager, Lazy
-from streamjoin.intrawindow.words import Words, encode
-from streamjoin.threads import share
+from streamjoin.joins.equality.phases import PHASES as JOINING
+from streamjoin.joins.equality.pieces import Piece
+from streamjoin.joins.equality.protocol import Eager, Lazy
+from streamjoin.joins.equality.words import Words, encode
+from streamjoin.kernels.threads import share
 
 STEP = 1 << 16  # rows a side that an eager join takes at once, at most
 BLOCK = 1 << 16  # pairs

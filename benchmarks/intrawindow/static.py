@@ -32,10 +32,10 @@ from benchmarks.intrawindow.inputs import rovio, stock
 from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, Arrivals, arrivals_of
 from benchmarks.intrawindow.workloads import Workload, static_micro
-from streamjoin.intrawindow.pieces import Piece
-from streamjoin.intrawindow.registry import LAZY, make_lazy
-from streamjoin.kernels import RowIds
-from streamjoin.threads import share
+from streamjoin.joins.equality.pieces import Piece
+from streamjoin.joins.equality.registry import LAZY, make_lazy
+from streamjoin.kernels.compile import RowIds
+from streamjoin.kernels.threads import share
 
 UNIT = "M tuples/s"
 SIZES = ((6_400_000, 1), (6_400_000, 10), (1_280_000, 100), (12_800_000, 1))  # rows a side, dupe

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.kernels import Keys
+from streamjoin.kernels.compile import Keys
 
 Times = NDArray[np.float64]
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report, Series
-from streamjoin.indexes.b_tree import BTree
-from streamjoin.indexes.bi_sort import BISort
 from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.rap_table import RaPTable
-from streamjoin.indexes.wib_tree import WiBTree
-from streamjoin.kernels import Keys
+from streamjoin.indexes.runs.bi_sort import BISort
+from streamjoin.indexes.tables.rap_table import RaPTable
+from streamjoin.indexes.tables.wib_tree import WiBTree
+from streamjoin.indexes.trees.b_tree import BTree
+from streamjoin.kernels.compile import Keys
 
 SPAN = 1 << 40
 RATE, BATCH, MATCHES, TUPLES = (

@@ -19,10 +19,10 @@ from benchmarks.harness.workloads import FullWindow
 from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, Bed
 from streamjoin.indexes.protocol import Index
-from streamjoin.indexes.rap_table import RaPTable
-from streamjoin.joins.gather import gather, keep_ranges
-from streamjoin.kernels import Keys
-from streamjoin.threads import share
+from streamjoin.indexes.tables.rap_table import RaPTable
+from streamjoin.joins.deliver import gather, keep_ranges
+from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.threads import share
 
 RATE = "M tuples/s, both streams"
 NAMES = {"BI-Sort": "bi_sort", "RaP-Table": "rap_table", "WiB+-Tree": "wib_tree"}

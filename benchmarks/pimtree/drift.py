@@ -20,8 +20,8 @@ from benchmarks.harness.report import Report, Series
 from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import CHUNK, SharedRun, Way
 from benchmarks.pimtree.tuple_streams import GAUSSIAN, SPAN, square
-from streamjoin.indexes.pim_tree import TREES
-from streamjoin.kernels import Keys
+from streamjoin.indexes.trees.pim_tree import TREES
+from streamjoin.kernels.compile import Keys
 
 SHIFTS, QUICK_SHIFTS = (0.2, 0.4, 0.6, 0.8, 1), (0.4, 1)
 PHASES = (4, 10, 4)  # in windows

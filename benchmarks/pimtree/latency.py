@@ -24,9 +24,9 @@ from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import SharedRun, Way
 from benchmarks.pimtree.threads import TASKS
 from benchmarks.pimtree.tuple_streams import square
-from streamjoin.indexes.pim_tree import MERGE_RATIO
-from streamjoin.parallel.shared_window import edge_of
-from streamjoin.parallel.work_queue import NEVER, Entries
+from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
+from streamjoin.joins.shared.shared_window import edge_of
+from streamjoin.joins.shared.work_queue import NEVER, Entries
 
 TUPLES = 64  # of a chunk
 LOAD = 0.2  # of what two threads can do, which leaves a source that sends small chunks its time

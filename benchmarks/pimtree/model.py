@@ -9,8 +9,8 @@ from statistics import median
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
-from streamjoin.cost_measurement import measure_costs
-from streamjoin.cost_model import INDEX_BASED, Costs, steps_of
+from streamjoin.calibration.structure_costs import measure_costs
+from streamjoin.choice.structure_costs import INDEX_BASED, Costs, steps_of
 
 Measure = Callable[[str, int], float]  # takes a structure's name and a window; nanoseconds a tuple
 

@@ -5,8 +5,8 @@ from functools import partial
 
 from benchmarks.pimtree.tuple_joins import BTreeJoin, PIMTreeJoin
 from benchmarks.pimtree.tuple_races import Make
-from streamjoin.indexes.im_tree import IMTree
-from streamjoin.indexes.pim_tree import MERGE_RATIO, PIMTree
+from streamjoin.indexes.trees.im_tree import IMTree
+from streamjoin.indexes.trees.pim_tree import MERGE_RATIO, PIMTree
 
 RATE, WINDOW = "M tuples/s, both streams", "tuples in a window"
 B_TREE, IM_TREE, PIM_TREE = "B+-Tree", "IM-Tree", "PIM-Tree"

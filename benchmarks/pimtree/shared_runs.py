@@ -18,11 +18,11 @@ import numpy as np
 
 from benchmarks.pimtree.tuple_joins import PIMTreeJoin
 from benchmarks.pimtree.tuple_streams import Load, Streams
-from streamjoin.indexes import pim_tree as pims
-from streamjoin.indexes.pim_tree import LOWEST, MERGE_RATIO, PIMTree
-from streamjoin.kernels import Keys, Positions
-from streamjoin.parallel.shared_join import TASK, SharedJoin
-from streamjoin.parallel.work_queue import Entries
+from streamjoin.indexes.trees import pim_tree as pims
+from streamjoin.indexes.trees.pim_tree import LOWEST, MERGE_RATIO, PIMTree
+from streamjoin.joins.shared.shared_join import TASK, SharedJoin
+from streamjoin.joins.shared.work_queue import Entries
+from streamjoin.kernels.compile import Keys, Positions
 
 CHUNK = 1 << 16  # entries that are made at once
 FEWEST, LEAST = 1 << 16, 1 << 18  # entries of a round, in small windows and in others

@@ -18,12 +18,12 @@ from benchmarks.pimtree.scale import B_TREE, RATE, WINDOW, Scale, im_tree, pim_t
 from benchmarks.pimtree.tuple_joins import BChainJoin, BTreeJoin, PIMTreeJoin, TupleJoin
 from benchmarks.pimtree.tuple_races import Make, Race
 from benchmarks.pimtree.tuple_streams import UNIFORM, square
-from streamjoin.indexes import b_tree
-from streamjoin.indexes import pim_tree as pims
-from streamjoin.indexes.blocks import used_bytes
-from streamjoin.indexes.chained_index import BChain, IBChain
-from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.kernels import Keys, RowIds
+from streamjoin.indexes.trees import b_tree
+from streamjoin.indexes.trees import pim_tree as pims
+from streamjoin.indexes.trees.blocks import used_bytes
+from streamjoin.indexes.trees.chained_index import BChain, IBChain
+from streamjoin.indexes.trees.pim_tree import PIMTree
+from streamjoin.kernels.compile import Keys, RowIds
 
 CHAINS: dict[str, type[BChain]] = {"B-chain": BChain, "IB-chain": IBChain}
 DEPTHS = (0, 1, 2, 3)

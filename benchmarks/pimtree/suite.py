@@ -17,7 +17,7 @@ from benchmarks.pimtree.shared_runs import SharedRun, Way
 from benchmarks.pimtree.tuple_joins import BChainJoin, NestedJoin
 from benchmarks.pimtree.tuple_races import Make, Race
 from benchmarks.pimtree.tuple_streams import square
-from streamjoin.indexes.pim_tree import MERGE_RATIO
+from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
 
 # The structures by their names in the cost model.
 MODELLED: dict[str, tuple[str, Make]] = {

@@ -16,7 +16,7 @@ from benchmarks.pimtree.scale import B_TREE, RATE, WINDOW, Scale
 from benchmarks.pimtree.shared_runs import LoadedPIMTreeJoin, SharedRun, Way, in_turns
 from benchmarks.pimtree.tuple_races import Race
 from benchmarks.pimtree.tuple_streams import EXPONENTIAL, GAMMA, GAUSSIAN, UNIFORM, Load, square
-from streamjoin.indexes.pim_tree import LOWEST
+from streamjoin.indexes.trees.pim_tree import LOWEST
 
 ALONE = "PIM-Tree, no concurrency control"
 ONE, TWO, BLOCKING = "shared, 1 thread", "shared, 2 threads", "shared, 2 threads, blocking merge"

@@ -21,13 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.indexes import blocks, pim_tree
-from streamjoin.indexes import forest as trees
-from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.blocks import Forest
-from streamjoin.indexes.immutable_tree import DEPTH, Immutable
-from streamjoin.indexes.pim_tree import Pim
-from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined
+from streamjoin.indexes.trees import blocks, pim_tree
+from streamjoin.indexes.trees import forest as trees
+from streamjoin.indexes.trees import immutable_tree as immutable
+from streamjoin.indexes.trees.blocks import Forest
+from streamjoin.indexes.trees.immutable_tree import DEPTH, Immutable
+from streamjoin.indexes.trees.pim_tree import Pim
+from streamjoin.kernels.compile import Int, Keys, Positions, RowIds, bare, inlined
 
 Links = tuple[Forest, ...]
 Frozen = tuple[Immutable, ...]

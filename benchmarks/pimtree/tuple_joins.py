@@ -14,14 +14,14 @@ import numpy as np
 from benchmarks.pimtree import tuple_at_a_time as kernels
 from benchmarks.pimtree.tuple_at_a_time import Feed
 from benchmarks.pimtree.tuple_streams import Sides, Streams
-from streamjoin.indexes import blocks
-from streamjoin.indexes.b_tree import BTree
-from streamjoin.indexes.blocks import Forest
-from streamjoin.indexes.chained_index import BChain
-from streamjoin.indexes.immutable_tree import Immutable, make_immutable
-from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.indexes.window_index import WindowIndex
-from streamjoin.kernels import Keys, Positions
+from streamjoin.indexes.trees import blocks
+from streamjoin.indexes.trees.b_tree import BTree
+from streamjoin.indexes.trees.blocks import Forest
+from streamjoin.indexes.trees.chained_index import BChain
+from streamjoin.indexes.trees.immutable_tree import Immutable, make_immutable
+from streamjoin.indexes.trees.pim_tree import PIMTree
+from streamjoin.indexes.trees.window_index import WindowIndex
+from streamjoin.kernels.compile import Keys, Positions
 
 ROOM = 1 << 16  # matches that one tuple may have
 NEVER = 1 << 62

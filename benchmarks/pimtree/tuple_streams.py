@@ -11,7 +11,7 @@ from math import gamma, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.kernels import Keys
+from streamjoin.kernels.compile import Keys
 
 SPAN = 1 << 40  # keys are this times a number that is about 1
 AHEAD = 1 << 18  # tuples that may be drawn before they are joined

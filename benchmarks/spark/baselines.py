@@ -19,19 +19,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.spark.inputs import MATCHES
-from streamjoin.config import JoinConfig
 from streamjoin.joins.engine import Choose, Engine
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared
 from streamjoin.keys.operands import Side
-from streamjoin.spark import hints
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.api import stream_spec
-from streamjoin.spark.join_core import JoinCore
+from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning import prepare_inputs
-from streamjoin.spark.receiving import Arrived, receive
+from streamjoin.spark.routing import hints
+from streamjoin.spark.routing.receiving import Arrived, receive
 from streamjoin.spark.schemas import joined_struct
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state import Segment
+from streamjoin.spark.state.segments import Segment
 from streamjoin.spark.streams import JoinProcessor, MakeProcessor, join_streams
 
 SLICE = 1 << 16  # rows given together, as the processor sends them on

@@ -27,7 +27,7 @@ from benchmarks.harness.report import Report, Series
 from benchmarks.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
 from benchmarks.spark.inputs import Streams, window_seconds
 from streamjoin import spark as sjs
-from streamjoin.config import JoinConfig
+from streamjoin.options.config import JoinConfig
 from streamjoin.spark.session import PROVIDER, ROCKSDB
 from streamjoin.spark.streams import MakeProcessor
 

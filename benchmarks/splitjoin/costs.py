@@ -29,15 +29,15 @@ import numpy as np
 from benchmarks.splitjoin.handshake import ChainedCore, Expiry, whose_turn
 from benchmarks.splitjoin.simulation import Costs
 from benchmarks.splitjoin.streams import Bed, Load
-from streamjoin.joins.ordering import Ordered
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.channels import Channel, ClosedError
+from streamjoin.joins.messages import Part, Work
+from streamjoin.joins.split import gathering
+from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.joins.split.gathering import Combiner, Gatherer, Mixer
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.split import gathering
-from streamjoin.split.channel import Channel, ClosedError
-from streamjoin.split.executor import SplitExecutor
-from streamjoin.split.gathering import Combiner, Gatherer, Mixer
-from streamjoin.split.messages import Part, Work
+from streamjoin.options.ordering import Ordered
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
 
 ROOM = 1 << 12  # parts of one step
 ECHOES = 1000

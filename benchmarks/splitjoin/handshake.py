@@ -45,18 +45,18 @@ from weakref import finalize
 
 import numpy as np
 
-from streamjoin.joins.chain import Chain
+from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.executor import Batches, Clock, Holdings
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.split.executor import DEPTH, TIMINGS, Timing, close, total
+from streamjoin.joins.split.gathering import Mixer
+from streamjoin.joins.split.losses import raise_error
+from streamjoin.joins.split.turns import Turn, share_out
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.split.channel import Channel, ClosedError
-from streamjoin.split.executor import DEPTH, TIMINGS, Timing, close, total
-from streamjoin.split.gathering import Gathered, Mixer
-from streamjoin.split.losses import raise_error
-from streamjoin.split.messages import Part, Problem, Span, Step
-from streamjoin.split.turns import Turn, share_out
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine, Message, Node, Serve
-from streamjoin.joins.sizes import FEW_ROWS, SUBWINDOWS
-from streamjoin.split.distribution import grouped
+from streamjoin.joins.sliding.sizes import FEW_ROWS, SUBWINDOWS
+from streamjoin.joins.split.distribution import grouped
 
 
 class SplitFlow(Flow):

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from streamjoin.split.distribution import grouped
+from streamjoin.joins.split.distribution import grouped
 
 Action = Callable[[], None]
 Serve = Callable[["Message"], Iterator[float]]

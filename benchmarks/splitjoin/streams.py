@@ -32,18 +32,18 @@ import pyarrow as pa
 
 from benchmarks.harness.workloads import SPAN, band_for
 from benchmarks.splitjoin.handshake import Handshake
-from streamjoin.config import JoinConfig
-from streamjoin.engines import make_engine
-from streamjoin.joins.arrivals import number_step
+from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.ordering import Ordered
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared, prepare
-from streamjoin.joins.sizes import Sizes
+from streamjoin.joins.messages import Step, Work
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.sizes import Sizes
+from streamjoin.joins.split.executor import SplitExecutor, Timing
 from streamjoin.keys.operands import Side
-from streamjoin.split.executor import SplitExecutor, Timing
-from streamjoin.split.messages import Step, Work
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordered
+from streamjoin.plans.arrivals import number_step
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.windows import CountWindow, TimeWindow
 
 FILL = 1 << 17  # rows a batch while a window is filled

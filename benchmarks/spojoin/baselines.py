@@ -27,13 +27,13 @@ from benchmarks.spojoin.sets import (
     meet_by_hash,
 )
 from benchmarks.spojoin.workloads import Ranges, Rows
-from streamjoin.indexes import blocks
-from streamjoin.indexes import forest as trees
-from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.blocks import Forest
-from streamjoin.indexes.forest import ALL
-from streamjoin.indexes.immutable_tree import DEPTH, TUPLES, Immutable
-from streamjoin.kernels import Int, Keys, RowIds, bare, inlined
+from streamjoin.indexes.trees import blocks
+from streamjoin.indexes.trees import forest as trees
+from streamjoin.indexes.trees import immutable_tree as immutable
+from streamjoin.indexes.trees.blocks import Forest
+from streamjoin.indexes.trees.forest import ALL
+from streamjoin.indexes.trees.immutable_tree import DEPTH, TUPLES, Immutable
+from streamjoin.kernels.compile import Int, Keys, RowIds, bare, inlined
 
 FIRST, SECOND = 0, 1  # the trees of a forest
 

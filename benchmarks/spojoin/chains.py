@@ -23,10 +23,10 @@ import numpy as np
 from benchmarks.spojoin.baselines import FIRST, SECOND, search_forest_by_bits, search_forest_by_hash
 from benchmarks.spojoin.sets import Work, make_work
 from benchmarks.spojoin.workloads import Ranges, Rows
-from streamjoin.indexes import blocks
-from streamjoin.indexes import forest as trees
-from streamjoin.indexes.blocks import NONE, Forest
-from streamjoin.kernels import Int, Positions, bare, inlined
+from streamjoin.indexes.trees import blocks
+from streamjoin.indexes.trees import forest as trees
+from streamjoin.indexes.trees.blocks import NONE, Forest
+from streamjoin.kernels.compile import Int, Positions, bare, inlined
 
 LINKS = 10  # shares of a window
 NEXT_ROW, WINDOW, SHARE, SLOTS = range(4)  # places in ``info``

@@ -23,10 +23,10 @@ from benchmarks.spojoin.chains import ChainJoin
 from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
 from benchmarks.spojoin.scale import SEED, WINDOW, Scale, share_of
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
-from streamjoin.indexes.b_tree import BTree
-from streamjoin.indexes.pim_tree import PIMTree
-from streamjoin.indexes.spo_join import SPOJoin
-from streamjoin.indexes.window_index import WindowIndex
+from streamjoin.indexes.trees.b_tree import BTree
+from streamjoin.indexes.trees.pim_tree import PIMTree
+from streamjoin.indexes.trees.window_index import WindowIndex
+from streamjoin.indexes.two_keys.spo_join import SPOJoin
 
 OURS, MERGED, PIM, B_TREE = "SPO-Join", "SPO-Join, and merged", "PIM-Trees", "B+-Trees"
 TENTHS, BARE = "SPO-Join in tenths", "PIM-Trees without memory for merges"

@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.spojoin.chains import Arrivals
 from benchmarks.spojoin.workloads import Ranges, Rows
-from streamjoin.kernels import Int, Keys, Positions, RowIds, bare, inlined
+from streamjoin.kernels.compile import Int, Keys, Positions, RowIds, bare, inlined
 
 TILE = 256
 NEXT_ROW, SIZE, STORES, LOOKS, THREAD = range(5)  # places in ``info``

@@ -16,21 +16,21 @@ from benchmarks.harness.workloads import FILL, pair_ids
 from benchmarks.spojoin.baselines import Part
 from benchmarks.spojoin.chains import Arrivals
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
-from streamjoin.config import JoinConfig
-from streamjoin.engines import make_engine
-from streamjoin.indexes.crossing import Crossing
-from streamjoin.indexes.mutable_part import Intersection
-from streamjoin.indexes.permutation import Permutation
-from streamjoin.indexes.spo_join import MERGE_ROWS, SPOJoin
-from streamjoin.joins.arrivals import number_step
+from streamjoin.indexes.two_keys.crossing import Crossing
+from streamjoin.indexes.two_keys.mutable_part import Intersection
+from streamjoin.indexes.two_keys.permutation import Permutation
+from streamjoin.indexes.two_keys.spo_join import MERGE_ROWS, SPOJoin
+from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import prepare
-from streamjoin.kernels import Keys, RowIds
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
-from streamjoin.keys.sorting import sort_with_rows
+from streamjoin.keys.radix_sort import sort_with_rows
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.arrivals import number_step
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import prepare
 from streamjoin.windows import CountWindow
 
 BATCH = 4096

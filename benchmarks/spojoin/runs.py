@@ -12,9 +12,9 @@ from benchmarks.spojoin.baselines import Part
 from benchmarks.spojoin.ours import ask, in_order, matches_of
 from benchmarks.spojoin.sets import Work, make_work, meet_in_hash_set
 from benchmarks.spojoin.workloads import Ranges, Rows
-from streamjoin.indexes.mutable_part import MutablePart
-from streamjoin.indexes.places import Sought
-from streamjoin.kernels import Int, RowIds, bare
+from streamjoin.indexes.two_keys.mutable_part import MutablePart
+from streamjoin.indexes.two_keys.places import Sought
+from streamjoin.kernels.compile import Int, RowIds, bare
 
 
 @bare

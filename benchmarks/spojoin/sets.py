@@ -22,13 +22,13 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 from numpy.typing import NDArray
 
-from streamjoin.indexes import blocks
-from streamjoin.indexes import forest as trees
-from streamjoin.indexes import immutable_tree as immutable
-from streamjoin.indexes.blocks import BLOCK, NONE, Forest
-from streamjoin.indexes.forest import WRAP
-from streamjoin.indexes.immutable_tree import DEPTH, LEAF, ROWS, TUPLES, WORDS, Immutable
-from streamjoin.kernels import Int, RowIds, inlined
+from streamjoin.indexes.trees import blocks
+from streamjoin.indexes.trees import forest as trees
+from streamjoin.indexes.trees import immutable_tree as immutable
+from streamjoin.indexes.trees.blocks import BLOCK, NONE, Forest
+from streamjoin.indexes.trees.forest import WRAP
+from streamjoin.indexes.trees.immutable_tree import DEPTH, LEAF, ROWS, TUPLES, WORDS, Immutable
+from streamjoin.kernels.compile import Int, RowIds, inlined
 
 FREE = -1
 lowest_bit: Any = trailing_zeros  # the place of the lowest bit that is set

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
 SAMPLE, STEPS = 100_000, 24  # rows and bisections with which a noise is found
 MILLION = 1_000_000

@@ -16,7 +16,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from streamjoin.api import StreamJoin as StreamJoin
+    from streamjoin.api.explain import explain as explain
+    from streamjoin.api.results import Punctuated as Punctuated
+    from streamjoin.api.results import Results as Results
+    from streamjoin.api.stats import JoinStats as JoinStats
+    from streamjoin.api.stream_join import StreamJoin as StreamJoin
+    from streamjoin.api.table_join import find_matches as find_matches
+    from streamjoin.api.table_join import join_tables as join_tables
+    from streamjoin.conditions import Band as Band
+    from streamjoin.conditions import Bound as Bound
+    from streamjoin.conditions import Condition as Condition
+    from streamjoin.conditions import Equality as Equality
+    from streamjoin.conditions import Inequality as Inequality
+    from streamjoin.conditions import Interval as Interval
+    from streamjoin.conditions import NotEqual as NotEqual
+    from streamjoin.conditions import Residual as Residual
+    from streamjoin.conditions import parse_condition as parse_condition
     from streamjoin.errors import ConditionError as ConditionError
     from streamjoin.errors import CoreError as CoreError
     from streamjoin.errors import EvaluationError as EvaluationError
@@ -27,28 +42,13 @@ if TYPE_CHECKING:
     from streamjoin.errors import StreamJoinWarning as StreamJoinWarning
     from streamjoin.errors import UnsupportedExpressionError as UnsupportedExpressionError
     from streamjoin.errors import WindowError as WindowError
-    from streamjoin.explanation import explain as explain
-    from streamjoin.predicates import Band as Band
-    from streamjoin.predicates import Bound as Bound
-    from streamjoin.predicates import Condition as Condition
-    from streamjoin.predicates import Equality as Equality
-    from streamjoin.predicates import Inequality as Inequality
-    from streamjoin.predicates import Interval as Interval
-    from streamjoin.predicates import NotEqual as NotEqual
-    from streamjoin.predicates import Residual as Residual
-    from streamjoin.predicates import parse_condition as parse_condition
-    from streamjoin.results import Punctuated as Punctuated
-    from streamjoin.results import Results as Results
-    from streamjoin.stats import JoinStats as JoinStats
-    from streamjoin.tables import find_matches as find_matches
-    from streamjoin.tables import join_tables as join_tables
     from streamjoin.windows import CountWindow as CountWindow
     from streamjoin.windows import SessionWindow as SessionWindow
     from streamjoin.windows import TimeWindow as TimeWindow
     from streamjoin.windows import TumblingWindow as TumblingWindow
 
 _HOMES = {
-    "api": ("StreamJoin",),
+    "api.stream_join": ("StreamJoin",),
     "errors": (
         "ConditionError",
         "CoreError",
@@ -61,8 +61,8 @@ _HOMES = {
         "UnsupportedExpressionError",
         "WindowError",
     ),
-    "explanation": ("explain",),
-    "predicates": (
+    "api.explain": ("explain",),
+    "conditions": (
         "Band",
         "Bound",
         "Condition",
@@ -73,9 +73,9 @@ _HOMES = {
         "Residual",
         "parse_condition",
     ),
-    "results": ("Punctuated", "Results"),
-    "stats": ("JoinStats",),
-    "tables": ("find_matches", "join_tables"),
+    "api.results": ("Punctuated", "Results"),
+    "api.stats": ("JoinStats",),
+    "api.table_join": ("find_matches", "join_tables"),
     "windows": ("CountWindow", "SessionWindow", "TimeWindow", "TumblingWindow"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

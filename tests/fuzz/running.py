@@ -12,8 +12,10 @@ import pyarrow as pa
 
 import streamjoin as sj
 from streamjoin.errors import EvaluationError, SnapshotError, StreamJoinError
-from streamjoin.indexes import b_tree, chained_index, pim_tree, spo_join
-from streamjoin.joins import columns, manager, sizes, whole_window
+from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
+from streamjoin.indexes.two_keys import spo_join
+from streamjoin.joins import rows as columns
+from streamjoin.joins.sliding import manager, sizes, whole_window
 
 from .cases import Case
 from .nested_loop import Pairs, is_in_order

@@ -9,10 +9,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from streamjoin.indexes import sorted_run
-from streamjoin.joins import binding
-from streamjoin.predicates import atoms, recognition
-from streamjoin.state import JoinState
+from streamjoin.api.join_state import JoinState
+from streamjoin.conditions import atoms, recognition
+from streamjoin.indexes.runs import sorted_run
+from streamjoin.plans import binding
 
 from . import running
 from .cases import BLOCK, draw_block, draw_case

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamjoin.indexes.bi_sort import BISort
+from streamjoin.indexes.catalogue import INDEXES
 from streamjoin.indexes.matches import Matches
-from streamjoin.indexes.rap_table import RaPTable
-from streamjoin.indexes.registry import INDEXES
-from streamjoin.indexes.scan import Scan
-from streamjoin.indexes.wib_tree import WiBTree
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.indexes.runs.bi_sort import BISort
+from streamjoin.indexes.runs.scan import Scan
+from streamjoin.indexes.tables.rap_table import RaPTable
+from streamjoin.indexes.tables.wib_tree import WiBTree
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 
 MAKERS = dict(INDEXES) | {
     "bi_sort, buffer of 1": lambda capacity=1: BISort(capacity, buffer_capacity=1),

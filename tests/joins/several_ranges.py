@@ -14,7 +14,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from joins.small_streams import (
+from streamjoin.indexes.two_keys import spo_join
+from streamjoin.indexes.two_keys.crossing import Crossing
+from streamjoin.indexes.two_keys.spo_join import SPOJoin
+from streamjoin.joins import rows as columns
+from streamjoin.joins.sliding import manager, sizes
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from tests.joins.small_streams import (
     EQUAL,
     NEAR_X,
     SAME_TEXT,
@@ -22,11 +28,6 @@ from joins.small_streams import (
     compare,
     known,
 )
-from streamjoin.indexes import spo_join
-from streamjoin.indexes.crossing import Crossing
-from streamjoin.indexes.spo_join import SPOJoin
-from streamjoin.joins import columns, manager, sizes
-from streamjoin.kernels import MAX_KEY, MIN_KEY
 
 random = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "<>": ne}

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.indexes.registry import CROSSED_INDEXES
-from streamjoin.predicates.recognition import parse_condition
+from streamjoin.conditions.recognition import parse_condition
+from streamjoin.indexes.catalogue import CROSSED_INDEXES
 
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.small_streams import CONDITIONS, check, conditions, pairs, steps_of, streams, table
-from streamjoin.joins import sizes
+from streamjoin.joins.sliding import sizes
+from tests.joins.small_streams import CONDITIONS, check, conditions, pairs, steps_of, streams, table
+from tests.oracle import join_by_count, join_by_time
 
 random = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 batch_rows = st.sampled_from([1, 3, 10, 1000])

@@ -12,7 +12,16 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from keys.chosen_keys import (
+
+import streamjoin as sj
+from streamjoin.joins.equality.code_table import CodeTable
+from streamjoin.joins.equality.npj import NPJ
+from streamjoin.joins.equality.slots import SLOT, TUPLES, home_of
+from streamjoin.joins.equality.words import BASE, encode, make_words
+from streamjoin.joins.sessions import group_table
+from streamjoin.joins.sessions.group_table import GroupTable
+from streamjoin.keys.hashing import FIXED, hash_bytes, mix
+from tests.keys.chosen_keys import (
     keys_of_codes,
     numbers_with_ending,
     numbers_with_prefix,
@@ -21,21 +30,12 @@ from keys.chosen_keys import (
     wide_keys_of_one_code,
 )
 
-import streamjoin as sj
-from streamjoin.intrawindow.code_table import CodeTable
-from streamjoin.intrawindow.npj import NPJ
-from streamjoin.intrawindow.slots import SLOT, TUPLES, home_of
-from streamjoin.intrawindow.words import BASE, encode, make_words
-from streamjoin.keys import group_table
-from streamjoin.keys.group_table import GroupTable
-from streamjoin.keys.hashing import FIXED, hash_bytes, mix
-
 MANY = 300
 
 
 @contextmanager
 def seeded(seed):
-    with patch("streamjoin.engines.process_seed", lambda: seed):
+    with patch("streamjoin.joins.build.process_seed", lambda: seed):
         yield
 
 

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.closing_streams import (
+from streamjoin.conditions import parse_condition
+from streamjoin.options.advisor import LAZY
+from tests.joins.closing_streams import (
     KNOBS,
     WINDOWS,
     all_so_far,
@@ -18,10 +20,8 @@ from joins.closing_streams import (
     go,
     joined,
 )
-from joins.small_streams import CONDITIONS, conditions, pairs, streams, table
-from joins.window_oracle import Arrived
-from streamjoin.advisor import LAZY
-from streamjoin.predicates import parse_condition
+from tests.joins.small_streams import CONDITIONS, conditions, pairs, streams, table
+from tests.joins.window_oracle import Arrived
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 both_windows = pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)

@@ -12,10 +12,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.small_streams import (
+from streamjoin.indexes.catalogue import WINDOW_INDEXES
+from streamjoin.joins import rows as columns
+from streamjoin.joins.sliding import manager, sizes, whole_window
+from streamjoin.joins.sliding.whole_window import WholeWindow
+from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
     check,
@@ -29,9 +32,7 @@ from joins.small_streams import (
     streams,
     table,
 )
-from streamjoin.indexes.registry import WINDOW_INDEXES
-from streamjoin.joins import columns, manager, sizes, whole_window
-from streamjoin.joins.whole_window import WholeWindow
+from tests.oracle import join_by_count, join_by_time
 
 
 @pytest.fixture(autouse=True)

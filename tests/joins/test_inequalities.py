@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from oracle import join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.several_ranges import (
+from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from tests.joins.several_ranges import (
     CONDITIONS,
     OPERATORS,
     SPO,
@@ -29,16 +30,15 @@ from joins.several_ranges import (
     test_of,
     threads,
 )
-from joins.several_ranges import tiny_parts as tiny_parts
-from joins.small_streams import (
+from tests.joins.several_ranges import tiny_parts as tiny_parts
+from tests.joins.small_streams import (
     both,
     duckdb_pairs,
     pairs,
     run,
     table,
 )
-from streamjoin.joins.crossed_window import CrossedWindow
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from tests.oracle import join_by_count, join_by_time
 
 
 @pytest.mark.parametrize(("one", "other"), list(product(OPERATORS, OPERATORS)))

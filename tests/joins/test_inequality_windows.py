@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from oracle import Arrivals, join_by_count, join_by_time
 
 import streamjoin as sj
-from joins.several_ranges import (
+from streamjoin.joins.sliding import manager
+from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
+from tests.joins.several_ranges import (
     CONDITIONS,
     LESS_A,
     SPO,
@@ -24,8 +25,8 @@ from joins.several_ranges import (
     test_of,
     threads,
 )
-from joins.several_ranges import tiny_parts as tiny_parts
-from joins.small_streams import (
+from tests.joins.several_ranges import tiny_parts as tiny_parts
+from tests.joins.small_streams import (
     both,
     check,
     pairs,
@@ -34,8 +35,7 @@ from joins.small_streams import (
     steps_of,
     table,
 )
-from streamjoin.joins import manager
-from streamjoin.joins.crossed_window import CrossedWindow
+from tests.oracle import Arrivals, join_by_count, join_by_time
 
 
 @settings(random, max_examples=40)

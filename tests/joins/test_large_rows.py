@@ -6,8 +6,10 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from joins.closing_rows import SESSION, both_emits, both_windows, pairs, rows
-from streamjoin.joins import eager_window, sessions, tumbling
+from streamjoin.joins.sessions import join as sessions
+from streamjoin.joins.tumbling import eager_window
+from streamjoin.joins.tumbling import join as tumbling
+from tests.joins.closing_rows import SESSION, both_emits, both_windows, pairs, rows
 
 MOST = 20  # rows of a batch
 OVERFLOW = "offset overflow while concatenating arrays"

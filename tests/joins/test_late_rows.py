@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins import sizes
+from streamjoin.joins.sliding import sizes
 
 
 def check(join):

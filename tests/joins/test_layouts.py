@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins.binding import bind
-from streamjoin.joins.choosing import choose_layout
-from streamjoin.joins.plan import Layout
-from streamjoin.joins.prepared import prepare
+from streamjoin.joins.sliding.choosing import choose_layout
+from streamjoin.plans.binding import bind
+from streamjoin.plans.plan import Layout
+from streamjoin.plans.prepared import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64(), "t": pa.int64()})
 SCHEMAS = {"left": SCHEMA, "right": SCHEMA}

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamjoin.joins.columns import Ordinals
+from streamjoin.joins.rows import Ordinals
 
 batches = st.lists(st.sets(st.integers(0, 12)).map(sorted), max_size=4)
 

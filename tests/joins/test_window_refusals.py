@@ -5,15 +5,15 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from joins.closing_rows import (
+from streamjoin.joins import build as engines
+from streamjoin.options.advisor import EAGER, LAZY
+from tests.joins.closing_rows import (
     SESSION,
     TUMBLING,
     both_emits,
     both_windows,
     rows,
 )
-from streamjoin import engines
-from streamjoin.advisor import EAGER, LAZY
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.closing_rows import (
+from streamjoin.api import snapshots
+from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
+from streamjoin.options.advisor import EAGER, LAZY
+from tests.joins.closing_rows import (
     SESSION,
     TUMBLING,
     WAYS,
@@ -17,9 +20,6 @@ from joins.closing_rows import (
     pairs,
     rows,
 )
-from streamjoin import snapshots
-from streamjoin.advisor import EAGER, LAZY
-from streamjoin.joins.eager_window import EagerWindow, Recipe
 
 # Windows of both kinds side by side, as `emit="auto"` may choose.
 

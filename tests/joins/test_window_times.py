@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from joins.window_oracle import sessions, tumbling
-from streamjoin.advisor import EAGER, LAZY
+from streamjoin.options.advisor import EAGER, LAZY
+from tests.joins.window_oracle import sessions, tumbling
 
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 DAY = 86_400 * 10**9

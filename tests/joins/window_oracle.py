@@ -6,7 +6,7 @@ Rows are dicts as in `oracle`, times and lengths whole numbers of one unit, comp
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from joins.small_streams import table
+from tests.joins.small_streams import table
 
 # The columns, or what is computed of them, that each condition of `small_streams` compares.
 GROUPS = {

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.composite import EXACT_BITS, RANGE_BITS, compose, compose_range, round_integer
 from streamjoin.keys.sort_keys import encode_doubles
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keys.chosen_keys import numbers_with_prefix, pairs_of_numbers, texts, unmix
 from streamjoin.errors import StreamJoinError
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys import hashing
 from streamjoin.keys.hashing import (
     FIXED,
@@ -23,6 +22,7 @@ from streamjoin.keys.hashing import (
     process_seed,
     secrets_of,
 )
+from tests.keys.chosen_keys import numbers_with_prefix, pairs_of_numbers, texts, unmix
 
 TEXTS = ["", "a", "ab", "ACME", "12345678", "123456789", "ü", "a\0", "x" * 100]
 M = 1 << 64

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.key_ranges import (
     DIFFERENCE,
     SHIFT_PROBE,

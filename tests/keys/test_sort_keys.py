@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.key_ranges import (
     NAN,
     NEGATIVE_INFINITY,

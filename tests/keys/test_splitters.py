@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.splitters import Histogram, adjust, from_sample, locate, weights
 
 ENDS = [MIN_KEY, MIN_KEY + 1, -1, 0, 1, MAX_KEY - 1, MAX_KEY]

@@ -5,10 +5,11 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from oracle import join_by_count, join_by_time
-from spark import connect_driver
-from spark.running import Streams
-from spark.test_streams import SECOND, flat, known, make_batches, same, table
+
+from tests.oracle import join_by_count, join_by_time
+from tests.spark import connect_driver
+from tests.spark.running import Streams
+from tests.spark.test_streams import SECOND, flat, known, make_batches, same, table
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

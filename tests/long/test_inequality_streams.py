@@ -5,10 +5,13 @@ What `spark.test_inequalities` says of count windows, for queries that take as l
 
 import numpy as np
 import pytest
-from spark.answers import duckdb_pairs, within
-from spark.conftest import session as session
-from spark.running import total
-from spark.test_inequalities import (
+
+from streamjoin import CountWindow, TimeWindow
+from streamjoin import spark as sjs
+from tests.spark.answers import duckdb_pairs, within
+from tests.spark.conftest import session as session
+from tests.spark.running import total
+from tests.spark.test_inequalities import (
     Q1,
     Q3,
     counted,
@@ -21,9 +24,6 @@ from spark.test_inequalities import (
     whole,
     write,
 )
-
-from streamjoin import CountWindow, TimeWindow
-from streamjoin import spark as sjs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

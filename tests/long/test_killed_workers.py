@@ -5,10 +5,11 @@ import sys
 
 import pyarrow.parquet as pq
 import pytest
-from oracle import join_by_time
-from spark import driver
-from spark.running import Streams
-from spark.test_streams import SECOND, flat, make_batches, near, table
+
+from tests.oracle import join_by_time
+from tests.spark import driver
+from tests.spark.running import Streams
+from tests.spark.test_streams import SECOND, flat, make_batches, near, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -14,10 +14,11 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from spark import driver
-from spark.answers import duckdb_pairs, within
-from spark.running import Streams
-from spark.test_streams import flat, make_batches, table
+
+from tests.spark import driver
+from tests.spark.answers import duckdb_pairs, within
+from tests.spark.running import Streams
+from tests.spark.test_streams import flat, make_batches, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

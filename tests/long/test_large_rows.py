@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from spark import large_rows
+
+from tests.spark import large_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark.in_process import Cluster, make_join
 
 import streamjoin as sj
-from streamjoin.spark import state
+from streamjoin.spark.state import segments as state
+from tests.spark.in_process import Cluster, make_join
 
 pytestmark = pytest.mark.slow
 

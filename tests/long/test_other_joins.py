@@ -1,16 +1,16 @@
 """A query that goes on as another join than it was, and is refused."""
 
 import pytest
-from oracle import join_by_time
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from spark.conftest import session as session
-from spark.running import Streams, finish, metrics, pairs
-from spark.test_restart import NO_ROW_IS_LATE, WINDOW
-from spark.test_streams import flat, make_batches, same, table
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
+from tests.oracle import join_by_time
+from tests.spark.conftest import session as session
+from tests.spark.running import Streams, finish, metrics, pairs
+from tests.spark.test_restart import NO_ROW_IS_LATE, WINDOW
+from tests.spark.test_streams import flat, make_batches, same, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -4,14 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from spark.answers import duckdb_pairs, within
-from spark.conftest import far_away as far_away
-from spark.conftest import session as session
-from spark.running import Streams, finish, metrics, pairs
-from spark.test_streams import SCHEMA, SECOND, flat, make_batches, on_time, table
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
+from tests.spark.answers import duckdb_pairs, within
+from tests.spark.conftest import far_away as far_away
+from tests.spark.conftest import session as session
+from tests.spark.running import Streams, finish, metrics, pairs
+from tests.spark.test_streams import SCHEMA, SECOND, flat, make_batches, on_time, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from spark import cluster_driver as driver
-from spark.answers import duckdb_pairs, within
-from spark.running import Streams
-from spark.test_streams import flat, make_batches, table
+
+from tests.spark import cluster_driver as driver
+from tests.spark.answers import duckdb_pairs, within
+from tests.spark.running import Streams
+from tests.spark.test_streams import flat, make_batches, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

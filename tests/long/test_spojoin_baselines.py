@@ -9,8 +9,8 @@ from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
 from benchmarks.spojoin.chains import Arrivals, ChainJoin, empty_tree
 from benchmarks.spojoin.loops import LoopJoin
 from benchmarks.spojoin.workloads import BAND, Q1, Q2, Q3, QUERIES, Rows, crossings, match_share
-from streamjoin.indexes import blocks
-from streamjoin.indexes import forest as trees
+from streamjoin.indexes.trees import blocks
+from streamjoin.indexes.trees import forest as trees
 
 DOMAIN = 6  # values of a column: most rows have the same as others
 queries = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)

@@ -1,7 +1,8 @@
 """Thousands of snapshots that somebody changed and signed anew: none may crash the process."""
 
 import pytest
-from saved_joins import check_tampered
+
+from tests.saved_joins import check_tampered
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from benchmarks.pimtree import tuple_streams
 from benchmarks.pimtree.tuple_joins import BChainJoin, BTreeJoin, NestedJoin, PIMTreeJoin
 from benchmarks.pimtree.tuple_races import Race
 from benchmarks.pimtree.tuple_streams import Load
-from streamjoin.indexes.chained_index import BChain, IBChain
-from streamjoin.indexes.im_tree import IMTree
-from streamjoin.indexes.pim_tree import PIMTree
+from streamjoin.indexes.trees.chained_index import BChain, IBChain
+from streamjoin.indexes.trees.im_tree import IMTree
+from streamjoin.indexes.trees.pim_tree import PIMTree
 
 JOINS = {
     "b_tree": BTreeJoin,

@@ -1,9 +1,10 @@
 """All kinds of joins inside windows, on Spark; `make test` runs some of them."""
 
 import pytest
-from spark import test_streams as sliding
-from spark import test_windows as closing
-from spark.conftest import session as session
+
+from tests.spark import test_streams as sliding
+from tests.spark import test_windows as closing
+from tests.spark.conftest import session as session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

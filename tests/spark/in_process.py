@@ -17,23 +17,25 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from streamjoin.batches import as_batch
-from streamjoin.config import JoinConfig
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import prepare
-from streamjoin.spark import cache, frames, packing
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.batches import as_batch
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import prepare
 from streamjoin.spark.api import make_spec
-from streamjoin.spark.closing_core import ClosingCore
-from streamjoin.spark.hints import Moment
-from streamjoin.spark.join_core import JoinCore
+from streamjoin.spark.cores import cache
+from streamjoin.spark.cores.closing_core import ClosingCore
+from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
-from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.spark.receiving import Arrived
+from streamjoin.spark.routing import packing
+from streamjoin.spark.routing import parcels as frames
+from streamjoin.spark.routing.hints import Moment
+from streamjoin.spark.routing.packing import StreamPacker
+from streamjoin.spark.routing.receiving import Arrived
 from streamjoin.spark.session import labels
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state import Manifest
+from streamjoin.spark.state.segments import Manifest
 from streamjoin.spark.tables import Layout, Sampled, TableCores, TablePacker, lay_out
 
 

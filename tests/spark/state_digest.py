@@ -11,7 +11,7 @@ from hashlib import sha256
 import pyarrow as pa
 
 import streamjoin as sj
-from spark.in_process import Cluster, make_join
+from tests.spark.in_process import Cluster, make_join
 
 TIME = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(

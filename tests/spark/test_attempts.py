@@ -17,17 +17,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-from joins.small_streams import CONDITIONS
 
 import streamjoin as sj
-from spark import state_digest
-from spark.in_process import Cluster, Luck, make_join
-from spark.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
-from streamjoin.joins.ordering import Ordering
-from streamjoin.joins.routing import RoutingTable
-from streamjoin.spark import cache, packing, receiving, state
-from streamjoin.spark.packing import StreamPacker
-from streamjoin.spark.receiving import Arrived, receive
+from streamjoin.options.ordering import Ordering
+from streamjoin.spark.cores import cache
+from streamjoin.spark.routing import packing, receiving
+from streamjoin.spark.routing.packing import StreamPacker
+from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.routing.table import RoutingTable
+from streamjoin.spark.state import segments as state
+from tests.joins.small_streams import CONDITIONS
+from tests.spark import state_digest
+from tests.spark.cores.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
+from tests.spark.in_process import Cluster, Luck, make_join
 
 random = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 

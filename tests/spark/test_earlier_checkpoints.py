@@ -6,10 +6,10 @@ from zipfile import ZipFile
 
 import pyarrow.parquet as pq
 import pytest
-from earlier_state import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
 
-from spark.running import Streams, finish
-from spark.test_streams import make_batches, table
+from tests.earlier_state import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
+from tests.spark.running import Streams, finish
+from tests.spark.test_streams import make_batches, table
 
 pytestmark = pytest.mark.spark
 

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark.answers import duckdb_pairs
-from spark.in_process import Cluster, Luck, make_join
-from spark.running import Streams, finish, metrics
 from streamjoin import CountWindow
 from streamjoin import spark as sjs
+from tests.spark.answers import duckdb_pairs
+from tests.spark.in_process import Cluster, Luck, make_join
+from tests.spark.running import Streams, finish, metrics
 
 pytestmark = pytest.mark.spark
 

@@ -11,13 +11,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from joins.test_contract import CONDITIONS, conditions, fitting
 
 import streamjoin as sj
-from spark import test_streams as streaming
-from spark.in_process import Cluster, Luck, make_join
-from spark.running import Streams, finish
-from spark.test_join_core import (
+from streamjoin.errors import SnapshotError
+from streamjoin.joins.sliding import sizes
+from streamjoin.joins.split import core as split_core
+from streamjoin.options.ordering import Ordering
+from tests.joins.test_contract import CONDITIONS, conditions, fitting
+from tests.spark import test_streams as streaming
+from tests.spark.cores.test_join_core import (
     EVERY,
     NONE,
     TIMED,
@@ -31,10 +33,8 @@ from spark.test_join_core import (
     timed,
     two_streams,
 )
-from streamjoin.errors import SnapshotError
-from streamjoin.joins import sizes
-from streamjoin.joins.ordering import Ordering
-from streamjoin.split import core as split_core
+from tests.spark.in_process import Cluster, Luck, make_join
+from tests.spark.running import Streams, finish
 
 ORDERS = ["outer", "inner", 1, 3, 1000]
 OTHER = {"left": "right", "right": "left"}

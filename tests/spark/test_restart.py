@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import join_by_count, join_by_time
 from pyspark.sql import functions as F
 
-from spark.answers import duckdb_pairs, within
-from spark.running import Streams, finish, metrics, pairs
-from spark.test_streams import SCHEMA, flat, make_batches, near, same, table
 from streamjoin import CountWindow, StreamJoinError, StreamJoinWarning, TimeWindow
 from streamjoin import spark as sjs
+from tests.oracle import join_by_count, join_by_time
+from tests.spark.answers import duckdb_pairs, within
+from tests.spark.running import Streams, finish, metrics, pairs
+from tests.spark.test_streams import SCHEMA, flat, make_batches, near, same, table
 
 pytestmark = pytest.mark.spark
 

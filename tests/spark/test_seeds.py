@@ -6,11 +6,11 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
-from spark.in_process import Cluster, make_join
-from streamjoin.batches import as_batch
-from streamjoin.joins.prepared import prepare
+from streamjoin.plans.batches import as_batch
+from streamjoin.plans.prepared import prepare
 from streamjoin.spark.spec import plan_of, routing_plan_of
 from streamjoin.windows import SessionWindow, TimeWindow, TumblingWindow
+from tests.spark.in_process import Cluster, make_join
 
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("t", pa.timestamp("us"))])
 
@@ -27,7 +27,7 @@ def process(seed):
     """Be another process, which binds joins anew."""
     for bound in (plan_of, routing_plan_of):
         bound.cache_clear()
-    with patch("streamjoin.engines.process_seed", lambda: seed):
+    with patch("streamjoin.joins.build.process_seed", lambda: seed):
         yield
     for bound in (plan_of, routing_plan_of):
         bound.cache_clear()

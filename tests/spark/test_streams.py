@@ -7,11 +7,11 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from oracle import join_by_count, join_by_time
 from pyspark.sql import functions as F
 
-from spark.running import Streams, finish, metrics, pairs, total
 from streamjoin import CountWindow, TimeWindow
+from tests.oracle import join_by_count, join_by_time
+from tests.spark.running import Streams, finish, metrics, pairs, total
 
 pytestmark = pytest.mark.spark
 

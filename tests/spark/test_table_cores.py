@@ -7,7 +7,12 @@ from random import Random
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from joins.small_streams import (
+
+import streamjoin as sj
+from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
+from streamjoin.spark.routing import packing
+from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
     conditions,
@@ -18,13 +23,8 @@ from joins.small_streams import (
     streams,
     table,
 )
-from oracle import join_by_time
-
-import streamjoin as sj
-from spark.in_process import join_frames, join_tables, make_join, pack_tables
-from streamjoin.errors import StreamJoinError
-from streamjoin.indexes.registry import CROSSED_INDEXES, INDEXES
-from streamjoin.spark import packing
+from tests.oracle import join_by_time
+from tests.spark.in_process import join_frames, join_tables, make_join, pack_tables
 
 random = settings(max_examples=60)
 

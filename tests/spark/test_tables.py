@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from oracle import join_by_count
 
-from spark.answers import duckdb_pairs, spark_pairs, within
 from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
 from streamjoin.errors import ConditionError, SchemaError
+from tests.oracle import join_by_count
+from tests.spark.answers import duckdb_pairs, spark_pairs, within
 
 pytestmark = pytest.mark.spark
 

@@ -2,10 +2,19 @@
 
 import pytest
 
-from spark.running import Streams, finish, metrics, pairs, total
-from spark.test_streams import SECOND, flat, make_batches, near, on_time, same, table, watermarks
 from streamjoin import SessionWindow, StreamJoinError, TumblingWindow
 from streamjoin import spark as sjs
+from tests.spark.running import Streams, finish, metrics, pairs, total
+from tests.spark.test_streams import (
+    SECOND,
+    flat,
+    make_batches,
+    near,
+    on_time,
+    same,
+    table,
+    watermarks,
+)
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from streamjoin.indexes.llat import NONE, Entries
 from streamjoin.indexes.matches import Matches
-from streamjoin.kernels import Int, Positions, RowIds, kernel
+from streamjoin.indexes.tables.llat import NONE, Entries
+from streamjoin.kernels.compile import Int, Positions, RowIds, kernel
 
 FEW, HITS = 1 << 12, 1 << 20  # rows that are written down before they are handed over
 BLOCK = 16  # keys that are compared before any row is written down

@@ -17,7 +17,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from streamjoin.kernels import Flags, Positions, RowIds, kernel
+from streamjoin.kernels.compile import Flags, Positions, RowIds, kernel
 
 AT_ONCE = 4
 

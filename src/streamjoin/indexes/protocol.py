@@ -18,7 +18,7 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Candidates, Matches
-from streamjoin.kernels import Keys, RowIds
+from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 
 Sorted = tuple[Keys, RowIds]  # keys ascending, and the rows they belong to

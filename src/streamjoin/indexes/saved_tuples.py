@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import SnapshotError
-from streamjoin.kernels import Flags, Keys, RowIds, kernel
+from streamjoin.kernels.compile import Flags, Keys, RowIds, kernel
 
 FIRST = pa.schema({"keys": pa.int64(), "row_ids": pa.int32()})
 SECOND = pa.schema({"second_keys": pa.int64(), "places": pa.int32()})  # of an index by two keys

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NewType
 
-from streamjoin.config import JoinConfig
-from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.ordering import Ordered
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordered
 from streamjoin.windows import CountWindow, Window
+from streamjoin.windows.durations import parse_duration
 
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration

@@ -11,7 +11,7 @@
 The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types,
 so a new key is a new field in `streamjoin.jobs.job` and nothing here. Overrides, as in
 ``--set right.path=other/``, are put into the tables first and meet the same checks.
-``docs/jobs.md`` is the reference for users; `streamjoin.spark.job` runs a job.
+``docs/jobs.md`` is the reference for users; `streamjoin.spark.run_job` runs a job.
 """
 
 import re
@@ -22,8 +22,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from streamjoin.checks import pair
-from streamjoin.durations import parse_duration
 from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import (
     Delay,
@@ -36,9 +34,11 @@ from streamjoin.jobs.job import (
     Source,
     shown,
 )
-from streamjoin.joins.ordering import Ordered
-from streamjoin.window_text import parse_window
+from streamjoin.options.checks import pair
+from streamjoin.options.ordering import Ordered
 from streamjoin.windows import Window
+from streamjoin.windows.durations import parse_duration
+from streamjoin.windows.text import parse_window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
 

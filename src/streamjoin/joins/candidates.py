@@ -14,18 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamjoin.batches import take_rows
 from streamjoin.expressions.datatypes import without_extension
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Candidates
-from streamjoin.interrupts import checkpoint
-from streamjoin.joins.columns import Rows
-from streamjoin.joins.prepared import Prepared
-from streamjoin.joins.subwindow import Subwindow
-from streamjoin.kernels import Flags, Keys, RowIds, kernel
+from streamjoin.joins.rows import Rows
+from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.kernels.compile import Flags, Keys, RowIds, kernel
+from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER
 from streamjoin.keys.sort_keys import numpy_of
+from streamjoin.plans.batches import take_rows
+from streamjoin.plans.prepared import Prepared
 
 BLOCK = 1 << 18  # candidate pairs at a time
 Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow

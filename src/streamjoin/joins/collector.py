@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from streamjoin.joins.prepared import Prepared, concatenate
 from streamjoin.keys.operands import Side
+from streamjoin.plans.prepared import Prepared, concatenate
 
 Mark = tuple[dict[Side, list[Prepared]], dict[Side, int], float | None]
 

@@ -22,24 +22,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.batches import take_rows
 from streamjoin.errors import StreamJoinError
-from streamjoin.interrupts import checkpoint, commit, shielded
-from streamjoin.joins.arrivals import Orders, number_step
 from streamjoin.joins.candidates import Found
-from streamjoin.joins.chain import Chain
 from streamjoin.joins.collector import Collector
+from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.executor import Asynchronous, Clock, Deliver, Executor, Streaming
-from streamjoin.joins.gather import Delivery
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.plan import JoinPlan
-from streamjoin.joins.prepared import Prepared, prepare
-from streamjoin.joins.self_join import SelfJoin
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Flags, Keys
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.self_join import SelfJoin
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
+from streamjoin.kernels.interrupts import checkpoint, commit, shielded
+from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.operands import Operands, Side
-from streamjoin.keys.parts import validity
+from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.keys.sort_keys import encode
-from streamjoin.keys.sorting import sort_with_rows
+from streamjoin.plans.arrivals import Orders, number_step
+from streamjoin.plans.batches import take_rows
+from streamjoin.plans.plan import JoinPlan
+from streamjoin.plans.prepared import Prepared, prepare
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 

@@ -11,10 +11,10 @@ from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from streamjoin.joins.candidates import Found
-from streamjoin.joins.chain import Chain
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared
+from streamjoin.joins.sliding.chain import Chain
 from streamjoin.keys.operands import Side
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
 
 Deliver = Callable[[Found], Iterator[Any]]  # what becomes of matches
 Batches = Mapping[Side, Prepared]

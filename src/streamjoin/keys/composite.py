@@ -14,7 +14,7 @@ double, and 34 bits of an integer are exact, larger ones keep their first 33.
 
 import numpy as np
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, kernel
 
 RANGE_BITS = 40
 EXACT_BITS = 34

@@ -7,8 +7,9 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.conditions import Band, Bound
 from streamjoin.errors import SchemaError
-from streamjoin.kernels import Keys
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys import key_ranges
 from streamjoin.keys.key_ranges import (
     DIFFERENCE,
@@ -19,7 +20,6 @@ from streamjoin.keys.key_ranges import (
     Range,
 )
 from streamjoin.keys.operands import Schemas, Side, type_of
-from streamjoin.predicates import Band, Bound
 
 FORMS = {
     "left": {"difference": DIFFERENCE, "shift_left": SHIFT_PROBE, "shift_right": SHIFT_STORED},

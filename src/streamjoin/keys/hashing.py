@@ -26,9 +26,9 @@ import pyarrow.compute as pc
 from numba import types
 from numpy.typing import NDArray
 
-from streamjoin.atomics import instruction
 from streamjoin.errors import StreamJoinError
-from streamjoin.kernels import Int, Keys, inlined, kernel
+from streamjoin.kernels.atomics import instruction
+from streamjoin.kernels.compile import Int, Keys, inlined, kernel
 
 NULL_HASH = 0x243F6A8885A308D3  # any constant: where NULL equals NULL it needs a hash too
 FIXED = 0  # the seed of hashes that are the same everywhere

@@ -25,7 +25,7 @@ from math import isinf
 
 import numpy as np
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Int, Keys, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, kernel
 
 Range = tuple[Keys, Keys]  # lower and upper bounds, one of each per probe
 

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
 from streamjoin.keys.hashing import slices_of
 
 TICKS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.kernels import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
 
 Cells = NDArray[np.int32]  # the cell of each key
 

@@ -11,9 +11,9 @@ from math import ceil, lcm
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.kernels import Flags, Keys
+from streamjoin.kernels.compile import Flags, Keys
+from streamjoin.keys.bound_terms import EqualityPart, RangePart
 from streamjoin.keys.operands import Side
-from streamjoin.keys.parts import EqualityPart, RangePart
 
 SAFE = 1 << 62
 

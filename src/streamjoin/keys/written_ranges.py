@@ -28,16 +28,16 @@ from typing import Literal, cast
 
 import pyarrow as pa
 
+from streamjoin.conditions import Band, Bound, Inequality, Interval, NotEqual, sqltext
+from streamjoin.conditions.terms import Operator
 from streamjoin.errors import SchemaError
 from streamjoin.expressions import decimals
 from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.datatypes import as_decimal, is_numeric, kind
+from streamjoin.keys.bound_terms import COMPARISONS, RangePart
 from streamjoin.keys.double_bands import bind_coarse, bind_doubles
 from streamjoin.keys.operands import Operands, Schemas, type_of
-from streamjoin.keys.parts import COMPARISONS, RangePart
 from streamjoin.keys.sort_keys import KeyType
-from streamjoin.predicates import Band, Bound, Inequality, Interval, NotEqual, sqltext
-from streamjoin.predicates.parts import Operator
 
 Way = Literal["exact", "double"]
 

@@ -5,17 +5,16 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from streamjoin.advisor import LAZY
-from streamjoin.checks import ColumnPair, check_finite
-from streamjoin.config import JoinConfig
+from streamjoin.conditions import Condition
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
-from streamjoin.joins.binding import bind_order
-from streamjoin.joins.ordering import Ordered
-from streamjoin.joins.plan import SIDES
-from streamjoin.predicates import Condition
+from streamjoin.options.advisor import LAZY
+from streamjoin.options.checks import ColumnPair, check_finite
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordered
+from streamjoin.plans.binding import bind_order
+from streamjoin.plans.plan import SIDES
 from streamjoin.spark.arrival_order import meetings, number_rows
-from streamjoin.spark.explanation import explain_join
-from streamjoin.spark.facts import Asked
+from streamjoin.spark.explain import explain_join
 from streamjoin.spark.planning import (
     Inputs,
     backticks,
@@ -24,10 +23,11 @@ from streamjoin.spark.planning import (
     prepare_inputs,
     range_part,
 )
-from streamjoin.spark.resuming import read_checkpoint
 from streamjoin.spark.schemas import arrow_schema, joined_struct
 from streamjoin.spark.session import check_cores, check_session, check_workers, labels
 from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.state.facts import Asked
+from streamjoin.spark.state.resuming import read_checkpoint
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
 from streamjoin.windows import CountWindow, SessionWindow, Window

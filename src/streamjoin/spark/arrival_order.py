@@ -11,8 +11,8 @@ meets the other one, so the join is the union of two, without any window::
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from streamjoin.joins.plan import SIDES
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.plan import SIDES
 from streamjoin.spark.computed_keys import ALIASES
 from streamjoin.spark.planning import backticks
 from streamjoin.windows import CountWindow

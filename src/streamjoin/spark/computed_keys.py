@@ -20,12 +20,12 @@ from pyspark.sql.types import DataType, StructField, StructType, TimestampType
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
+from streamjoin.conditions import Band, Equality, Inequality, NotEqual
+from streamjoin.conditions.intervals import Bound, Interval
 from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.parsing import read_expression
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.keys.written_ranges import bind_ranges
-from streamjoin.predicates import Band, Equality, Inequality, NotEqual
-from streamjoin.predicates.intervals import Bound, Interval
 from streamjoin.spark.schemas import arrow_schema, is_collated
 from streamjoin.spark.session import ZONE
 

@@ -23,8 +23,8 @@ from streamjoin.keys.operands import Side
 
 if TYPE_CHECKING:
     from streamjoin.joins.engine import Engine
-    from streamjoin.spark.receiving import Coming
-    from streamjoin.spark.state import Manifest
+    from streamjoin.spark.routing.receiving import Coming
+    from streamjoin.spark.state.segments import Manifest
 
 COLUMN = "__streamjoin_metrics"
 

@@ -16,26 +16,19 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streamjoin.advisor import advise, check_equality
-from streamjoin.batches import check_unique
-from streamjoin.config import JoinConfig
+from streamjoin.conditions import Band, Condition, Equality, Inequality, NotEqual, Residual
 from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.parsing import read_expression, sides
-from streamjoin.joins.binding import bind
-from streamjoin.joins.plan import SIDES, JoinPlan
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.predicates import (
-    Band,
-    Condition,
-    Equality,
-    Inequality,
-    NotEqual,
-    Residual,
-)
+from streamjoin.options.advisor import advise, check_equality
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.batches import check_unique
+from streamjoin.plans.binding import bind
+from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
-from streamjoin.spark.facts import Asked
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
+from streamjoin.spark.state.facts import Asked
 from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")

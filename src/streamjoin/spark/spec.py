@@ -19,26 +19,26 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin import __version__
-from streamjoin.config import JoinConfig
-from streamjoin.engines import make_closed_rows, make_engine
 from streamjoin.errors import StreamJoinError
+from streamjoin.joins.build import make_closed_rows, make_engine
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.deliver import Delivery, Names, gather
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.gather import Delivery, Names, gather
-from streamjoin.joins.manager import Manager
-from streamjoin.joins.ordering import Ordering
-from streamjoin.joins.plan import SIDES, JoinPlan
-from streamjoin.joins.prepared import Prepared
-from streamjoin.joins.routing import RoutingTable
-from streamjoin.kernels import Keys
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
-from streamjoin.spark.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
-from streamjoin.spark.hints import SavedTable
-from streamjoin.spark.ordered_rows import OrderedManager
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordering
+from streamjoin.plans.plan import SIDES, JoinPlan
+from streamjoin.plans.prepared import Prepared
+from streamjoin.spark.cores.ordered_rows import OrderedManager
+from streamjoin.spark.routing.hints import SavedTable
+from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import joined_names
 from streamjoin.spark.session import PARTITIONS, labels, state_partitions
+from streamjoin.spark.state.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
 from streamjoin.windows import CountWindow
 
 FORMAT = 2  # of the state

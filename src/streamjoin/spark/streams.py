@@ -19,18 +19,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from streamjoin.batches import cut, together
-from streamjoin.spark import frames, metrics
-from streamjoin.spark.closing_core import ClosingCore
-from streamjoin.spark.hints import Moment
-from streamjoin.spark.join_core import JoinCore
+from streamjoin.plans.batches import cut, together
+from streamjoin.spark import metrics
+from streamjoin.spark.cores.closing_core import ClosingCore
+from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import COLUMN
-from streamjoin.spark.packing import StreamPacker
 from streamjoin.spark.planning import Inputs
-from streamjoin.spark.receiving import Arrived
+from streamjoin.spark.routing import parcels as frames
+from streamjoin.spark.routing.hints import Moment
+from streamjoin.spark.routing.packing import StreamPacker
+from streamjoin.spark.routing.receiving import Arrived
 from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state import SparkStore
+from streamjoin.spark.state.segments import SparkStore
 
 # Joined rows that are sent on together: each batch costs a millisecond, and the JVM's memory.
 ENOUGH, MOST_BYTES = 1 << 16, 1 << 24

@@ -26,20 +26,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from streamjoin.batches import in_one_piece
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.choosing import choose, choose_order
-from streamjoin.joins.plan import SIDES
-from streamjoin.joins.prepared import Prepared, prepare
-from streamjoin.joins.routing import RoutingTable
-from streamjoin.joins.sessions import SessionJoin
-from streamjoin.joins.subwindow import Subwindow
-from streamjoin.kernels import Keys
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.sliding.choosing import choose, choose_order
+from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.spark import frames
-from streamjoin.spark.frames import Role
-from streamjoin.spark.packing import rounds, split
+from streamjoin.plans.batches import in_one_piece
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.spark.planning import Inputs, backticks
+from streamjoin.spark.routing import parcels as frames
+from streamjoin.spark.routing.packing import rounds, split
+from streamjoin.spark.routing.parcels import Role
+from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import conform, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import parcels

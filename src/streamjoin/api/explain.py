@@ -1,0 +1,209 @@
+"""``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
+
+from collections.abc import Mapping
+from textwrap import wrap
+
+from streamjoin.choice.calibration_file import load_thresholds
+from streamjoin.choice.decision_tree import describe_tree
+from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
+from streamjoin.options.advisor import CROSSED, EAGER, LAZY, advise, check_ranges, describe_measured
+from streamjoin.options.checks import ColumnPair
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordered
+from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows.durations import Duration
+
+ORDERS: dict[Ordered, str] = {
+    "none": "",
+    "outer": "in order: the matches of an earlier row come first",
+    "inner": "in order: the matches of an earlier row come first, those of one row oldest first",
+}
+EMITS = {
+    "close": "when a window closes: the watermark has passed its end",
+    "eager": "as rows come",
+    "auto": "as rows come or when a window closes, decided when it opens",
+}
+NEXT, WIDTH = "\n" + " " * 13, 87  # where a fact goes on, and how far
+
+
+def explain(
+    on: str | Condition,
+    window: Window | str | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    delay: Duration | None = None,
+    order: ColumnPair = None,
+    threads: int | None = None,
+    cores: int | None = None,
+    ordered: Ordered = "none",
+    emit: str | None = None,
+    optimize: str = "throughput",
+    tuning: Mapping[str, int] | None = None,
+) -> str:
+    """Say how the condition is understood, what is indexed, what is filtered, and why.
+
+    >>> on = "l.symbol = r.symbol and abs(l.price - r.price) <= 0.05"
+    >>> print(explain(on, algorithm="bi_sort", threads=2))
+    condition
+      equality   l.symbol = r.symbol
+      band       -0.05 <= l.price - r.price <= 0.05
+    window       none: two finite tables
+    index        a hash of l.symbol = r.symbol, then l.price - r.price
+    filter       nothing else
+    algorithm    bi_sort: asked for
+                 (sorted arrays with an index and an insertion buffer, PanJoin)
+    threads      2
+    """
+    config = JoinConfig.check(
+        on,
+        window,
+        time,
+        order,
+        algorithm,
+        delay,
+        threads,
+        cores=cores,
+        ordered=ordered,
+        emit=emit,
+        optimize=optimize,
+        tuning=tuning,
+    )
+    condition = config.condition()
+    index, filters = split(condition, config, joins_whole(condition, config))
+    lines = ["condition", *(f"  {line}" for line in describe(condition))]
+    results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
+    facts = [
+        ("window", "none: two finite tables" if config.window is None else str(config.window)),
+        ("time", " and ".join(config.time) if config.time else ""),
+        ("order", " and ".join(config.order) if config.order else ""),
+        ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),
+        ("index", index),
+        ("filter", filters),
+        ("algorithm", describe_algorithm(condition, config)),
+        ("tuning", describe_tuning(config)),
+        ("cores", describe_cores(config)),
+        ("results", describe_emit(condition, config) if closes(config) else results),
+        ("threads", str(config.threads)),
+    ]
+    return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def closes(config: JoinConfig) -> bool:
+    """Whether windows close as a whole."""
+    return isinstance(config.window, TumblingWindow | SessionWindow)
+
+
+def joins_whole(condition: Condition, config: JoinConfig) -> bool:
+    """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
+    if config.algorithm == "auto":
+        return not condition.ranges() and (closes(config) or config.window is None)
+    return config.algorithm in (*LAZY, *EAGER)
+
+
+def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
+    """Say which algorithm serves the join, and why."""
+    algorithm, window = config.algorithm, config.window
+    if algorithm == "auto" and joins_whole(condition, config):
+        emit = "close" if isinstance(window, SessionWindow) else config.emit
+        told = describe_tree(config.optimize, emit, load_thresholds().windows)
+        lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
+        return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
+    keyed = any(not isinstance(part, Residual) for part in condition)
+    usable = keyed or isinstance(window, TimeWindow) or closes(config) or algorithm == "auto"
+    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
+    check_ranges(algorithm, len(ranges_of(condition, config)), config.on)
+    reason = advice.reason
+    if algorithm == "auto" and len(condition.ranges()) > 1:
+        reason = f"spo_join by two parts at once; by one, {reason}"
+    return f"{advice.algorithm}: {reason}{NEXT}({advice.what})"
+
+
+def describe_emit(condition: Condition, config: JoinConfig) -> str:
+    """Say when the matches of windows that close come."""
+    emit = config.emit
+    if emit == "auto" and config.algorithm in LAZY:
+        emit = "close"
+    elif emit == "auto" and (config.algorithm != "auto" or condition.ranges()):
+        emit = "eager"
+    return EMITS[emit]
+
+
+def describe_tuning(config: JoinConfig) -> str:
+    """Say which knobs are set."""
+    return ", ".join(f"{name} = {value}" for name, value in config.tuning)
+
+
+def describe_cores(config: JoinConfig) -> str:
+    """Say how the windows are spread, if they are."""
+    if config.cores == 1:
+        return ""
+    return f"{config.cores}: each stores its turn of the rows and is probed with all (SplitJoin)"
+
+
+def split(condition: Condition, config: JoinConfig, whole: bool) -> tuple[str, str]:
+    """Say what the index is sorted by, and what is checked over the candidates it gives.
+
+    There is none where rows are joined as a ``whole``.
+    """
+    ranges = [] if whole else ranges_of(condition, config)
+    prefix = " and ".join(part.sql() for part in condition.equalities)
+    index = f"a hash of {prefix}" if prefix else ""
+    checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
+    if whole:  # by equality alone: bands and inequalities are checked over the pairs
+        index = f"nothing: {describe_whole(config)}{' by ' * bool(prefix)}{prefix}"
+        checked += [part.sql() for part in condition.ranges()]
+    if len(ranges) == 1:
+        index = f"{index}, then {ranges[0]}" if index else ranges[0]
+    elif ranges:
+        choice = choice_of(ranges, config.algorithm, config.time is not None)
+        index = f"{index}, then {choice}" if index else choice
+        if len(ranges) > 2 or config.algorithm not in CROSSED:
+            checked.append("the others of these")
+    filters = []
+    for part in condition.residuals:
+        used = aliases(part.expression)
+        alone = {frozenset("l"): "left", frozenset("r"): "right"}.get(used)
+        filters.append(
+            f"{part.expression} ({alone} rows, before the join)" if alone else part.sql()
+        )
+    checked += filters
+    return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
+
+
+def describe_whole(config: JoinConfig) -> str:
+    """Say which rows are joined when, where there is no index."""
+    if config.window is None:
+        return "all rows are there, and joined"
+    if isinstance(config.window, SessionWindow):
+        if config.emit == "eager":
+            return "as they come, rows of one session are joined"
+        return "rows wait, and those of one session are joined"
+    return {
+        "close": "rows wait, and those of one window are joined",
+        "eager": "as they come, rows of one window are joined",
+        "auto": "as they come, or at once at its end, rows of one window are joined",
+    }[config.emit]
+
+
+def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
+    """Return what rows can be ordered by."""
+    window = [] if config.time is None or closes(config) else ["the time window"]
+    return [*(name_of(part) for part in condition.ranges()), *window]
+
+
+def choice_of(ranges: list[str], algorithm: str, timed: bool) -> str:
+    """Say how many of several parts are indexed, and how they are chosen."""
+    if algorithm in CROSSED:
+        if len(ranges) == 2:
+            return f"{' and '.join(ranges)} at once"
+        names = ", ".join(ranges)
+        return f"those two of {names} at once under which the fewest pairs of a sample pass"
+    choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
+    if algorithm == "auto" and len(ranges) - timed > 1:
+        choice += ", or two of them at once where each alone lets many pairs pass"
+    return choice
+
+
+def name_of(part: Band | Inequality | NotEqual) -> str:
+    """Return what a range part orders rows by."""
+    return f"{part.left} - {part.right}" if isinstance(part, Band) else part.sql()

@@ -1,0 +1,90 @@
+"""A word to whoever lets a join grow for ever: once per join, with the way out.
+
+Rows leave a window of time when the watermark has passed them. Nobody moves it without ``delay`` or
+`advance`, and with ``delay`` it follows the slower stream, so that a stream that has stopped keeps
+everything of the other. Neither is an error: a join may be short, a stream may come back. So there
+is a warning once a join that nothing has left for a while has taken many rows over many windows::
+
+    event time    0         1         2   ...   10 windows
+    watermark     |  stands still                        > 100,000 rows since: a warning
+
+Costs a few comparisons per push, and is decided before the push: whoever turns warnings into errors
+finds the join as it was, and may go on.
+"""
+
+import sys
+import warnings
+from dataclasses import dataclass
+
+from streamjoin.errors import StreamJoinWarning
+from streamjoin.joins.engine import Engine
+from streamjoin.kernels.compile import MIN_KEY
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.times import ticks
+from streamjoin.windows import SessionWindow, TimeWindow, TumblingWindow, Window
+
+MANY_ROWS = 100_000
+MANY_WINDOWS = 10
+
+
+@dataclass
+class Growth:
+    """What a join had taken when its watermark moved last."""
+
+    watermark: int | None = None
+    rows: int = 0
+    newest: int | None = None
+    is_told: bool = False
+
+    def watch(self, config: JoinConfig, engine: Engine) -> None:
+        """Warn if nothing leaves the windows; to be called before each push."""
+        if self.is_told or config.window is None or not engine.newest:
+            return
+        rows, newest = sum(engine.counters.rows.values()), max(engine.newest.values())
+        if self.newest is None or engine.watermark != self.watermark:
+            self.watermark, self.rows, self.newest = engine.watermark, rows, newest
+            return
+        if config.delay_us is None and engine.watermark is not None:  # moved by hand, now and then
+            return
+        if rows - self.rows <= MANY_ROWS:
+            return
+        if newest - self.newest > MANY_WINDOWS * ticks(length_us(config.window), engine.plan):
+            self.is_told = True
+            message = describe(config, engine, rows - self.rows)
+            warnings.warn(message, StreamJoinWarning, stacklevel=depth_of_package())
+
+
+def length_us(window: Window) -> int:
+    """Return how far apart rows of one window may be; of sessions, neighbours."""
+    if isinstance(window, TimeWindow):
+        return window.before_us + window.after_us
+    if isinstance(window, TumblingWindow):
+        return window.length_us
+    assert isinstance(window, SessionWindow)
+    return window.gap_us
+
+
+def describe(config: JoinConfig, engine: Engine, rows: int) -> str:
+    """Say what grows, and what to do about it."""
+    grown = (
+        f"{rows:,} rows, over more than {MANY_WINDOWS} times {config.window}, are all still held"
+    )
+    if config.delay_us is None:
+        return (
+            f"{grown}, since nothing moves the watermark; pass delay='5 seconds', the longest that "
+            "rows come late, or call advance(time) now and then"
+        )
+    idle = min(SIDES, key=lambda side: engine.newest.get(side, MIN_KEY))
+    return (
+        f"{grown}: the watermark follows the slower stream, and {idle} has not moved on; push what "
+        f"it has, or, if it has stopped, call advance(time) to go on without it"
+    )
+
+
+def depth_of_package() -> int:
+    """Return how many frames there are from here to the caller of this package."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        frame, depth = frame.f_back, depth + 1
+    return depth

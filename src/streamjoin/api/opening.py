@@ -1,0 +1,83 @@
+"""What came before the schemas of both streams were known: rows and watermarks that wait.
+
+Types and columns cannot be resolved before, so they are kept in their order and replayed then.
+
+A column that has had nothing but NULL has no type yet, and takes that of the first batch that has
+one, as long as the schemas are not bound. A side whose batches had no rows at all waits for that:
+nothing can be lost, since nothing can match.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.api.conforming import adopt_types, conform_batch, has_unknown_types
+from streamjoin.api.stats import JoinStats
+from streamjoin.joins.engine import Step
+from streamjoin.keys.operands import Side
+from streamjoin.plans.batches import check_unique, owned
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.times import check_watermark, to_key
+
+
+@dataclass
+class Opening:
+    """The schemas that are known, and the steps that wait."""
+
+    schemas: dict[Side, pa.Schema] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+
+    def conform(self, side: Side, batch: pa.RecordBatch, bound: bool) -> pa.RecordBatch:
+        """Return the batch in the schema of those before it; refuse one that is not like them.
+
+        Until the schemas are ``bound``, columns that had nothing but NULL may get their types.
+        """
+        known = self.schemas.get(side)
+        if known is None:
+            check_unique(batch.schema, side)
+            return batch
+        if not bound and batch.schema != known:
+            known = adopt_types(known, batch.schema)
+        return conform_batch(batch, known, side)
+
+    def is_seen(self, side: Side, batches: dict[Side, pa.RecordBatch]) -> bool:
+        """Whether this side's columns are known, once these batches have come."""
+        coming = [batches[side]] if side in batches else []
+        if not coming and side not in self.schemas:
+            return False
+        schema = coming[0].schema if coming else self.schemas[side]
+        held = [step.batches[side] for step in self.steps if side in step.batches]
+        return not has_unknown_types(schema) or any(each.num_rows for each in held + coming)
+
+    def hold(self, batches: dict[Side, pa.RecordBatch]) -> None:
+        """Let rows wait."""
+        self.schemas |= {side: batch.schema for side, batch in batches.items()}
+        kept = {side: owned(batch) for side, batch in batches.items() if batch.num_rows}
+        if kept:
+            self.steps.append(Step(kept))
+
+    def hold_watermark(self, watermark: Any, time: tuple[str, str] | None) -> None:
+        """Let a watermark wait, if it fits the time columns that are known."""
+        watermark = check_watermark(watermark)
+        for side, schema in self.schemas.items():
+            name = (time or ("", ""))[side == "right"]
+            if name in schema.names:
+                to_key(watermark, schema.field(name).type)
+        self.steps.append(Step({}, watermark))
+
+    def hold_end(self) -> None:
+        """Note that no more rows are coming."""
+        self.steps.append(Step({}, is_last=True))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows wait."""
+        return any(step.batches for step in self.steps)
+
+    def stats(self) -> JoinStats:
+        """Count what waits."""
+        batches = [item for step in self.steps for item in step.batches.items()]
+        rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
+        held = sum(batch.nbytes for _, batch in batches)
+        return JoinStats(rows["left"], rows["right"], rows["left"], rows["right"], held)

@@ -1,0 +1,133 @@
+"""Results in other forms than a table: left where they are, or as an ordered stream.
+
+A search gives ranges of rows, a few numbers a probe, however many rows match (PanJoin III-A, step
+5). With `Results`, pairs are written and columns fetched only when rows are wanted; to count them,
+neither is needed where the index answers the whole condition. `Punctuated` rows are one piece of a
+stream of results, with the stars of SplitJoin (section 5).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from streamjoin.api.guard import Guard, alone
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins import deliver as gather
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.punctuation import Stars
+from streamjoin.kernels.interrupts import held
+from streamjoin.kernels.threads import share
+
+
+@dataclass(frozen=True)
+class Punctuated:
+    """Some joined rows of a stream of results and, if these are ordered, their punctuation.
+
+    Of rows that arrived before ``upto``, counted through both streams, all matches are out.
+    """
+
+    rows: pa.Table
+    upto: int | None = None
+    arrivals: NDArray[np.int64] | None = None  # of the rows that found each match
+    _stars: Stars | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, delivery: gather.Delivery, schema: pa.Schema) -> "Punctuated":
+        """Return what an ordered join delivers, or one without order."""
+        rows, stars = pa.Table.from_batches(delivery.rows, schema), delivery.stars
+        return cls(rows) if stars is None else cls(rows, stars.upto, stars.arrivals, stars)
+
+    @property
+    def stars(self) -> pa.Table:
+        """A star for each row that looked for matches: its side, its arrival, and their end.
+
+        The matches of a row are those from the end of the row before to its own end. Rows that
+        cannot match, with a NULL key or too late, have none.
+        """
+        if self._stars is None:
+            raise StreamJoinError(
+                "these results have no order, so no punctuation; make the join with "
+                "ordered='outer' or 'inner'"
+            )
+        return self._stars.table()
+
+
+class Results:
+    """The matches of one search: count them, or fetch the joined rows, a batch at a time.
+
+    Those of a `StreamJoin` are good until it is used again, those of tables for ever. They can be
+    passed to whatever takes an Arrow stream: `pyarrow.dataset.write_dataset`, polars, DuckDB.
+    """
+
+    def __init__(
+        self,
+        found: list[Found],
+        schema: pa.Schema,
+        threads: int = 1,
+        guard: Guard | None = None,
+    ) -> None:
+        self._found: list[Found] | None = found
+        self._guard = guard or Guard()  # of the join whose windows these point into
+        self.schema, self._threads = schema, threads
+
+    def _alive(self) -> list[Found]:
+        if self._found is None:
+            raise StreamJoinError(
+                "these results are gone: the join has been used since; read them before the next "
+                "push, find, flush or snapshot"
+            )
+        return self._found
+
+    @alone
+    def count(self) -> int:
+        """Count the matches, without fetching any."""
+
+        def count(found: Found) -> int:
+            return sum(delivery.matches for delivery in gather.count(found, self.schema))
+
+        with held():
+            return sum(share(count, self._alive(), self._threads))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Fetch joined rows, a batch at a time."""
+        batches = self._batches()
+        while (batch := self._fetch(batches)) is not None:
+            yield batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        for found in self._alive():
+            for delivery in gather.gather(found, self.schema):
+                yield from delivery.rows
+
+    @alone
+    def _fetch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """Fetch the next batch, unless the join has been used since the one before."""
+        self._alive()
+        with held():  # and not while somebody works with the rows
+            return next(batches, None)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader that fetches joined rows as it is read."""
+        return pa.RecordBatchReader.from_batches(self.schema, iter(self))
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Be an Arrow stream, for others to read."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_table(self) -> pa.Table:
+        """Fetch all joined rows."""
+        try:
+            return pa.Table.from_batches(list(self), schema=self.schema)
+        except MemoryError as error:
+            raise StreamJoinError(
+                f"the joined rows do not fit into memory ({error}); iterate over the results, "
+                "which fetches them a batch at a time, or pass them on as a stream, to_reader()"
+            ) from error
+
+    def close(self) -> None:
+        """Forget the matches."""
+        self._found = None

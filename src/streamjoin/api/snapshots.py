@@ -1,0 +1,461 @@
+"""A join's state as bytes: Arrow throughout, so that restoring sorts nothing.
+
+`snapshot_file` lays out the bytes: a header, in JSON, and named parts under checksums, each an
+Arrow IPC stream::
+
+    0/left/0/rows    the rows of left's oldest subwindow, in join core 0
+    0/left/0/index   its index: keys ascending, row ids
+    0/left/0/side    its side index, if it has late rows
+    open/left        the rows of windows that are open, tumbling or sessions
+    waiting/0/left   a batch that waits for the other side's schema
+    collected/left   rows that wait in batch mode
+
+Key columns are not saved: they are computed again from the rows.
+
+Kernels trust what they are given, so nothing reaches them that was not checked, whoever wrote it:
+
+1. Arrow data are valid to the last offset, and of the schemas that the header's join has.
+2. The tuples of an index are those of its rows: each row id once, with the key that the row has, in
+   the order that the structure keeps (`indexes.saved_tuples`).
+3. Numbers of rows ascend, and are below the number of rows that came.
+4. The configuration would be accepted from a user.
+
+So a snapshot that was tampered with gives another join that could have been, or a `SnapshotError`,
+as everything does that goes wrong while one is read. Cost of the checks: a pass over the tuples.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.api.conforming import conform_batch
+from streamjoin.api.join_state import JoinState
+from streamjoin.api.opening import Opening
+from streamjoin.api.snapshot_file import Parts, read_parts, write_parts
+from streamjoin.errors import SnapshotError
+from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, kind_of
+from streamjoin.indexes.protocol import Structure
+from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
+from streamjoin.joins.build import make_engine
+from streamjoin.joins.engine import Counters, Engine, Step
+from streamjoin.joins.executor import Executor
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.joins.tumbling.join import TumblingJoin
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
+from streamjoin.kernels.interrupts import checkpoint, shielded
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.advisor import EAGER
+from streamjoin.options.checks import check_threads, check_tuning
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.batches import as_batch, in_one_piece, owned
+from streamjoin.plans.layouts import check_layout
+from streamjoin.plans.plan import SIDES, Layout
+from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.times import check_watermark
+from streamjoin.windows import SessionWindow, TumblingWindow
+from streamjoin.windows.json_values import read_time, read_window, write_time, write_window
+
+FORMAT = 5
+UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
+MOST_THREADS = 1 << 12  # and cores, of a join that is restored
+LAST = "last"  # instead of a watermark: no more rows are coming
+NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and those it meets
+Files = dict[str, pa.Buffer]
+
+
+def save(state: JoinState) -> bytes:
+    """Write the state of a join."""
+    config, opening, engine = state.config, state.opening, state.engine
+    files: Files = {
+        f"schema/{side}": write(schema.empty_table()) for side, schema in opening.schemas.items()
+    }
+    steps = []
+    for number, step in enumerate(opening.steps):
+        steps.append(LAST if step.is_last else write_time(step.watermark))
+        for side, batch in step.batches.items():
+            files[f"waiting/{number}/{side}"] = write(batch)
+    header: dict[str, Any] = {
+        "config": asdict(config) | {"window": write_window(config.window)},
+        "waiting": steps,
+        "engine": None if engine is None else save_engine(engine, files),
+    }
+    return write_parts(header, files, FORMAT, config.threads)
+
+
+def load(data: Any) -> JoinState:
+    """Read what ``save`` wrote; whatever it did not write is refused."""
+    header, files = read_parts(data, FORMAT, check_threads(None))
+    with refusing_all():
+        config = load_config(header["config"])
+        schemas = {
+            side: read(files[name]).schema for side in SIDES if (name := f"schema/{side}") in files
+        }
+        waiting = [
+            load_step(schemas, number, saved, files)
+            for number, saved in enumerate(header["waiting"])
+        ]
+        saved = header["engine"]
+        engine = None if saved is None else load_engine(config, schemas, saved, files)
+        return JoinState(config, Opening(schemas, waiting), engine)
+
+
+@contextmanager
+def refusing_all() -> Iterator[None]:
+    """Let nothing out but a `SnapshotError`: no damage gets so far, but what others write may."""
+    try:
+        yield
+    except Exception as error:
+        raise SnapshotError(
+            "this snapshot is whole, and yet no join can go on from it "
+            f"({type(error).__name__}: {error}); was it changed, or is there too little memory? "
+            "pass what snapshot() gave"
+        ) from error
+
+
+def load_config(fields: dict[str, Any]) -> JoinConfig:
+    """Return a configuration, if a user could have asked for it."""
+    window = read_window(fields["window"])
+    refuse_unless(window is not None, "a stream join has a window")
+    refuse_unless(max(fields["cores"], fields["threads"]) <= MOST_THREADS, "so many threads")
+    closes = isinstance(window, TumblingWindow | SessionWindow)
+    checked = JoinConfig.check(
+        fields["on"],
+        window,
+        fields["time"],
+        fields["order"],
+        fields["algorithm"],
+        in_microseconds(fields["delay_us"]),
+        fields["threads"],
+        fields["batch_rows"],
+        in_microseconds(fields["batch_us"]),
+        None if fields["cores"] == 1 else fields["cores"],
+        fields["ordered"],
+        fields["emit"] if closes else None,
+        fields["optimize"],
+        dict(fields["tuning"]) or None,
+    )
+    same = {name: tuple(pair) if pair else None for name, pair in pairs_of(fields)}
+    tuning = tuple((name, value) for name, value in fields["tuning"])
+    saved = JoinConfig(**fields | same | {"window": window, "tuning": tuning})
+    refuse_unless(saved == checked, f"the configuration is {saved} and should be {checked}")
+    return checked
+
+
+def pairs_of(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the pairs of columns, which JSON has as lists."""
+    return [(name, fields[name]) for name in ("time", "order")]
+
+
+def in_microseconds(duration: int | None) -> timedelta | None:
+    """Return a duration as a user gives it."""
+    return None if duration is None else timedelta(microseconds=duration)
+
+
+def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Step:
+    """Read what waits for the other side's schema."""
+    batches = {
+        side: owned(conform_batch(batch_of(files[name]), schemas[side], side))
+        for side in SIDES
+        if (name := f"waiting/{number}/{side}") in files
+    }
+    if saved == LAST:
+        return Step(batches, None, is_last=True)
+    return Step(batches, None if saved is None else check_watermark(read_time(saved)))
+
+
+def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
+    """Write the subwindows into ``files`` and return the rest."""
+    with shielded():
+        engine.settle()
+    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
+    parts = parts_of(join)
+    if isinstance(join, TumblingJoin | SessionJoin):
+        for side, batches in join.rows.items():
+            if batches:
+                rows = [batch.rows for batch in batches]
+                files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
+    for core, part in enumerate(parts):
+        for side in sides:
+            for number, held in enumerate(part[side]):
+                save_subwindow(held, f"{core}/{side}/{number}", files)
+    for side, batch in engine.collector.joined().items():
+        files[f"collected/{side}"] = write(batch.rows)
+        numbers = numbers_of(batch)
+        if numbers:
+            files[f"collected/{side}/numbers"] = write(pa.record_batch(numbers))
+    return {
+        "is_self_join": engine.is_self_join,
+        "counters": asdict(engine.counters),
+        "watermark": engine.watermark,
+        "newest": engine.newest,
+        "parts": [{side: save_chain(part[side]) for side in sides} for part in parts],
+        "turns": join.turns if isinstance(join, SplitExecutor) else {},
+        "windows": join.saved if isinstance(join, TumblingJoin | SessionJoin) else {},
+        "is_over": engine.is_over,
+        "seed": engine.plan.seed,
+    }
+
+
+def parts_of(join: Executor) -> Sequence[dict[Side, Chain]]:
+    """Return the chains of a join, part by part."""
+    return join.parts if isinstance(join, Manager | SplitExecutor) else []
+
+
+def numbers_of(batch: Prepared) -> dict[str, Keys]:
+    """Return the numbers of rows that wait, where they have any."""
+    if batch.ordinals is None or batch.arrivals is None or batch.visible is None:
+        return {}
+    return dict(zip(NUMBERS, (batch.ordinals, batch.arrivals, *batch.visible), strict=True))
+
+
+def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
+    """Write rows, index and numbers of a subwindow."""
+    files[f"{name}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
+    files[f"{name}/index"] = write(held.index.to_arrow())
+    if held.side is not None:
+        files[f"{name}/side"] = write(held.side.to_arrow())
+    if held.ordinals is not None:
+        ordinals = held.ordinals.values.copy()
+        files[f"{name}/ordinals"] = write(pa.record_batch({"ordinals": ordinals}))
+
+
+def save_chain(chain: Chain) -> dict[str, Any]:
+    """Return what a chain holds beside rows and indexes."""
+    held = [
+        {"layout": asdict(each.layout), "structure": each.structure, "start": each.start}
+        for each in chain
+    ]
+    return {
+        "layout": asdict(chain.layout),
+        "structure": chain.structure,
+        "subwindows": held,
+    }
+
+
+def load_engine(
+    config: JoinConfig, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Parts
+) -> Engine:
+    """Make an engine and fill it."""
+    refuse_unless(is_whole(saved["seed"], 0), "the seed is none")
+    engine = make_engine(config, schemas, is_self=saved["is_self_join"], seed=saved["seed"])
+    refuse_unless(engine.is_self_join == saved["is_self_join"], "it cannot be a self-join")
+    engine.counters = load_counters(saved["counters"])
+    engine.watermark, engine.newest = saved["watermark"], saved["newest"]
+    refuse_unless(engine.watermark is None or is_whole(engine.watermark), "the watermark is none")
+    refuse_unless(engine.newest.keys() <= {*SIDES}, "a stream is neither left nor right")
+    refuse_unless(all(map(is_key, engine.newest.values())), "the newest time is none")
+    engine.is_over = bool(saved["is_over"])
+    if isinstance(engine.join, TumblingJoin | SessionJoin):
+        held = {
+            side: prepare_all(engine, side, batch_of(files[name], schemas[side]))
+            for side in SIDES
+            if (name := f"open/{side}") in files
+        }
+        for window in saved["windows"].values():
+            check_recipe(window["recipe"])
+        engine.join.restore(held, saved["windows"])
+        if isinstance(engine.join, TumblingJoin):
+            windows = engine.join.eager.values()
+            refuse_unless(all(each.is_whole for each in windows), "a window lacks rows")
+    parts = parts_of(engine.join)
+    sides = {*(SIDES[:1] if engine.is_self_join else SIDES)}
+    for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
+        refuse_unless(chains.keys() == sides, "a stream is neither left nor right")
+        for side, chain in chains.items():
+            load_chain(engine, part[side], side, f"{core}/{side}", chain, files)
+    if isinstance(engine.join, SplitExecutor):
+        engine.join.turns = saved["turns"]
+        check_turns(engine.join)
+    waiting = [side for side in SIDES if f"collected/{side}" in files]
+    engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
+    return engine
+
+
+def is_whole(value: Any, least: int | None = None) -> bool:
+    """Whether something is a whole number, and not below the least one."""
+    return type(value) is int and (least is None or value >= least)
+
+
+def is_key(value: Any) -> bool:
+    """Whether something is an int64 number."""
+    return is_whole(value) and MIN_KEY <= value <= MAX_KEY
+
+
+def load_counters(saved: dict[str, Any]) -> Counters:
+    """Return what an engine has seen."""
+    counters = Counters(**saved)
+    refuse_unless(counters.rows.keys() == {*SIDES}, "a stream is neither left nor right")
+    numbers = [*counters.rows.values(), counters.matches, counters.late, counters.null_times]
+    refuse_unless(all(is_whole(each, 0) for each in numbers), f"{counters} are no counts")
+    refuse_unless(sum(counters.rows.values()) <= MAX_KEY // 2, f"{counters} are no counts")
+    return counters
+
+
+def check_recipe(recipe: dict[str, Any]) -> None:
+    """Refuse an eager algorithm that no user could have asked for."""
+    name, threads = recipe["name"], check_threads(recipe["threads"])
+    refuse_unless(name in EAGER and threads <= MOST_THREADS, f"{recipe} cannot be")
+    check_tuning(name, dict(recipe["tuning"]), threads)
+
+
+def check_turns(join: SplitExecutor) -> None:
+    """Refuse turns that cannot be."""
+    turns = join.cores[0].turns
+    refuse_unless(turns.keys() == {*SIDES}, "a stream is neither left nor right")
+    for turn in turns.values():
+        is_sane = is_whole(turn.number, 0) and is_whole(turn.rows, 0)
+        is_sane = is_sane and is_key(turn.oldest) and is_key(turn.newest)
+        refuse_unless(is_sane and turn.number + turn.rows < 1 << 32, f"{turn} cannot be")
+
+
+def prepare_all(engine: Engine, side: Side, batch: pa.RecordBatch) -> Prepared:
+    """Compute the keys of rows that were kept because they can match."""
+    rows = prepare(engine.plan, side, batch)
+    refuse_unless(len(rows) == batch.num_rows, "rows are kept that cannot match")
+    return rows
+
+
+def load_collected(engine: Engine, side: Side, files: Parts) -> Prepared:
+    """Read the rows of one side that wait."""
+    rows = owned(batch_of(files[f"collected/{side}"], engine.plan.schemas[side]))
+    batch = prepare_all(engine, side, rows)
+    if not engine.numbers:
+        return batch
+    saved = batch_of(files[f"collected/{side}/numbers"])
+    ordinals, arrivals, first, last = (np.array(read_numbers(saved[name])) for name in NUMBERS)
+    came, total = engine.counters.rows, sum(engine.counters.rows.values())
+    check_numbers(ordinals, len(batch), came[side])
+    check_numbers(arrivals, len(batch), total)
+    check_numbers(last, len(batch), came[OTHER[side]], least=-1, strictly=False)
+    refuse_unless(first.dtype == np.int64 and first.size == last.size, "a number is missing")
+    refuse_unless(bool((first <= last + 1).all()), "a row meets what came after it")
+    batch.ordinals, batch.arrivals, batch.visible = ordinals, arrivals, (first, last)
+    return batch
+
+
+def check_numbers(
+    numbers: Keys, size: int, bound: int, least: int = 0, strictly: bool = True
+) -> None:
+    """Refuse numbers of rows that do not ascend, or that no row can have."""
+    refuse_unless(numbers.dtype == np.int64 and numbers.size == size, "a number is missing")
+    if size:
+        steps = np.diff(numbers)
+        refuse_unless(bool((steps >= int(strictly)).all()), "numbers of rows do not ascend")
+        is_sane = least <= int(numbers[0]) and int(numbers[-1]) < bound
+        refuse_unless(is_sane, "a row has a number that none can have")
+
+
+def load_chain(
+    engine: Engine, chain: Chain, side: Side, name: str, saved: dict[str, Any], files: Parts
+) -> None:
+    """Fill a chain."""
+    chain.layout, chain.structure = load_kind(chain, saved)
+    chain.subwindows = [
+        load_subwindow(engine, chain, side, f"{name}/{number}", each, files)
+        for number, each in enumerate(saved["subwindows"])
+    ]
+    starts = [held.start for held in chain.subwindows]
+    refuse_unless(starts == sorted(starts), "subwindows are not in order")
+
+
+def load_kind(chain: Chain, saved: dict[str, Any]) -> tuple[Layout, str]:
+    """Return what an index is sorted by, and how it is made, if these go together."""
+    layout, structure = Layout(**saved["layout"]), saved["structure"]
+    kind_of(structure)
+    layouts = chain.plan.layouts()
+    if structure in CROSSED_INDEXES:  # by two parts, either of them first
+        layouts = chain.plan.crossings()
+        layouts += [Layout(each.equalities, each.crossed, each.range_part) for each in layouts]
+    refuse_unless(layout in layouts, f"nothing is sorted by {layout}")
+    return layout, structure
+
+
+def load_subwindow(
+    engine: Engine, chain: Chain, side: Side, name: str, saved: dict[str, Any], files: Parts
+) -> Subwindow:
+    """Rebuild one subwindow; its key columns come from its rows."""
+    layout, structure = load_kind(chain, saved)
+    start = saved["start"]
+    refuse_unless(is_key(start), f"no subwindow starts at {start}")
+    batch = batch_of(files[f"{name}/rows"], engine.plan.schemas[side])
+    rows = prepare_all(engine, side, batch)
+    refuse_unless(len(rows) > 0, "a subwindow is empty")
+    if chain.numbered:
+        saved_numbers = batch_of(files[f"{name}/ordinals"])["ordinals"]
+        rows.ordinals = np.array(read_numbers(saved_numbers))
+        came = engine.counters.rows[side]
+        check_ordinals(rows.ordinals, len(rows), came, ascend=chain.plan.counted is not None)
+    names = [f"{name}/index"]
+    if f"{name}/side" in files:
+        refuse_unless(structure not in WINDOW_INDEXES, f"{structure} has no side index")
+        names.append(f"{name}/side")
+    indexes = load_indexes(chain, layout, structure, rows, [files[each] for each in names])
+    held = chain.enclose(indexes[0], layout, structure, start)
+    held.side = indexes[1] if len(indexes) > 1 else None
+    held.append(rows)
+    return held
+
+
+def check_ordinals(ordinals: Keys, size: int, came: int, ascend: bool) -> None:
+    """Refuse numbers of rows that cannot be; in time windows, some may have come again."""
+    check_numbers(ordinals if ascend else np.sort(ordinals), size, came, strictly=ascend)
+
+
+def load_indexes(
+    chain: Chain, layout: Layout, structure: str, rows: Prepared, saved: list[memoryview]
+) -> list[Structure]:
+    """Read the indexes of a subwindow, which together have each of its rows once."""
+    kind, plan = kind_of(structure), chain.plan
+    expected = [plan.index_keys(order, rows.keys) for order in layout.orders]
+    seen = np.zeros(len(rows), np.bool_)
+    indexes: list[Structure] = []
+    for each in saved:
+        batch = index_of(each)
+        check_tuples(batch, expected, seen, ascend=structure not in UNSORTED)
+        index = kind.from_arrow(batch)
+        refuse_unless(len(index) == batch.num_rows, "an index lacks rows")
+        indexes.append(index)
+    refuse_unless(bool(seen.all()), "an index lacks rows")
+    return indexes
+
+
+def write(data: pa.Table | pa.RecordBatch) -> pa.Buffer:
+    """Return an Arrow IPC stream."""
+    checkpoint()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, data.schema) as writer:
+        writer.write(data)
+    return sink.getvalue()
+
+
+def read(data: memoryview) -> pa.Table:
+    """Read an Arrow IPC stream, and look at every offset in it."""
+    checkpoint()
+    table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    if "dictionary<" in str(table.schema):  # copies of rows share it, and with it the snapshot
+        table = pa.ipc.open_stream(bytes(data)).read_all()
+    check_layout(table)
+    return table
+
+
+def batch_of(data: memoryview, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """Read an Arrow IPC stream as one batch; refuse one of another schema."""
+    batch = as_batch(read(data))
+    refuse_unless(schema is None or batch.schema.equals(schema), "rows have another schema")
+    return batch
+
+
+def index_of(data: memoryview) -> pa.RecordBatch:
+    """Read an index, whose metadata may tell how its tuples lie."""
+    batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
+    check_layout(batch)
+    return batch

@@ -1,0 +1,71 @@
+"""What a join tells about itself."""
+
+from dataclasses import dataclass, field
+
+from streamjoin.choice.decision_tree import Decision
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.split.core import Core
+from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.joins.tumbling.join import TumblingJoin
+
+CLOSING = TumblingJoin | SessionJoin
+
+
+@dataclass(frozen=True)
+class JoinStats:
+    """What a join has done so far, and what it holds now."""
+
+    rows_left: int
+    rows_right: int
+    live_left: int  # rows held, those included that wait for their subwindow to expire
+    live_right: int
+    bytes: int
+    subwindows: int = 0
+    matches: int = 0
+    late: int = 0  # rows that came after the watermark had passed their time; they match nothing
+    null_times: int = 0  # rows without a time; they match nothing
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe filters and gathers
+    commands: dict[str, int] = field(default_factory=dict)  # sent to workers, by kind
+    waiting: int = 0  # rows that wait in batch mode
+    cores: tuple["CoreStats", ...] = ()  # of a join that is spread over cores
+    decision: Decision | None = None  # the last one, where "auto" joins windows that close
+
+    @classmethod
+    def of(cls, engine: Engine) -> "JoinStats":
+        """Read an engine."""
+        counters, join = engine.counters, engine.join
+        held = join.holdings
+        return cls(
+            rows_left=counters.rows["left"],
+            rows_right=counters.rows["right"],
+            live_left=held.rows["left"],
+            live_right=held.rows["right"],
+            bytes=held.nbytes,
+            subwindows=held.subwindows,
+            matches=counters.matches,
+            late=counters.late,
+            null_times=counters.null_times,
+            seconds={**engine.seconds, **join.seconds},
+            commands=dict(join.commands),
+            waiting=engine.collector.count,
+            cores=tuple(map(CoreStats.of, join.cores)) if isinstance(join, SplitExecutor) else (),
+            decision=join.adviser.decision if isinstance(join, CLOSING) else None,
+        )
+
+
+@dataclass(frozen=True)
+class CoreStats:
+    """What one join core holds, and for how long it has worked."""
+
+    core: int
+    is_alive: bool
+    live_left: int
+    live_right: int
+    seconds: float
+
+    @classmethod
+    def of(cls, core: Core) -> "CoreStats":
+        """Read a core."""
+        left, right = (len(chain) for chain in core.manager.chains.values())
+        return cls(core.number, core.is_alive, left, right, core.busy)

@@ -1,0 +1,416 @@
+"""What users call to join streams: `StreamJoin`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.api import snapshots
+from streamjoin.api.guard import Guard, alone
+from streamjoin.api.join_state import JoinState
+from streamjoin.api.results import Punctuated, Results
+from streamjoin.api.stats import JoinStats
+from streamjoin.api.streaming import check_source, sides_of, stream_through, threads_of
+from streamjoin.conditions import Condition
+from streamjoin.errors import CoreError, StreamJoinError, WindowError
+from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Streaming
+from streamjoin.joins.shared.shared_join import TASK
+from streamjoin.kernels.forks import refuse_elsewhere
+from streamjoin.kernels.interrupts import held
+from streamjoin.options.checks import ColumnPair
+from streamjoin.options.config import JoinConfig
+from streamjoin.options.ordering import Ordered
+from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
+from streamjoin.windows.durations import Duration
+
+
+class StreamJoin:
+    """Join two streams, batch by batch, by any condition inside a window.
+
+    Parameters
+    ----------
+    on:
+        The condition as SQL text over the aliases ``l`` and ``r``, or a `Condition`.
+    window:
+        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last
+        n rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
+        `SessionWindow` (pairs without a long pause between them); or one of them as text:
+        ``"10 minutes"``, ``"before 1 hour, after 5 minutes"``, ``"count 1000"``,
+        ``"tumbling 1 hour"``, ``"session 10 minutes"``.
+    time:
+        The event-time columns ``(left, right)`` of any window but a `CountWindow`; one name means
+        both.
+    algorithm:
+        ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
+        ``"wib_tree"``, ``"scan"``; for two inequalities or bands at once, ``"spo_join"``; or, for
+        rows that come a few at a time, ``"pim_tree"``, ``"im_tree"``, ``"ib_chain"``,
+        ``"b_chain"``, ``"b_tree"``. For equalities inside tumbling and session windows: ``"npj"``,
+        ``"prj"``, ``"mway"``, ``"mpass"``, when they close, or ``"shj_jm"``, ``"shj_jb"``,
+        ``"pmj_jm"``, ``"pmj_jb"``, as rows come.
+    delay:
+        Let the watermark follow the data: after each push it stands this far behind the newest
+        time of the slower stream. Without it, call `advance`.
+    order:
+        Count windows: the columns that give arrival order within one push; without, left first.
+    threads:
+        How many threads probe; all cores if None. May be set while the join runs.
+    batch_rows, batch_time:
+        Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
+        ``batch_time``, whichever comes first; then they are joined together, which costs less
+        per row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
+    cores:
+        Spread the windows over so many join cores, each a thread with a part of the rows
+        (SplitJoin); one if None.
+    ordered:
+        The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, counted
+        through both streams; ``"inner"``, in addition those of one row oldest first; or a number
+        p, where only groups of p rows of the other stream are in order.
+    emit:
+        Tumbling and session windows: ``"close"`` returns their matches when the watermark has
+        passed their end, ``"eager"`` as rows come, ``"auto"`` as suits `optimize` best. The pairs
+        are the same. None means ``"close"``, or ``"eager"`` for algorithms that join rows as they
+        come.
+    optimize:
+        What ``"auto"`` looks at: ``"throughput"`` (the last match comes early), ``"latency"`` (a
+        match comes soon after the later of its rows) or ``"progressiveness"`` (half of the matches
+        come early).
+    tuning:
+        Knobs of an algorithm: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
+        ``"mpass"``, ``"delta"`` of ``"pmj_jm"`` and ``"pmj_jb"``, ``"group"`` of ``"shj_jb"`` and
+        ``"pmj_jb"``.
+
+    Examples
+    --------
+    >>> from streamjoin import CountWindow
+    >>> join = StreamJoin(on="abs(l.x - r.x) <= 1", window=CountWindow(100))
+    >>> _ = join.push(left=pa.table({"x": [1, 5, 9]}))
+    >>> join.push(right=pa.table({"x": [4, 8]})).to_pylist()
+    [{'x': 5, 'x_right': 4}, {'x': 9, 'x_right': 8}]
+    """
+
+    def __init__(
+        self,
+        on: str | Condition,
+        window: Window | str,
+        time: ColumnPair = None,
+        algorithm: str = "auto",
+        delay: Duration | None = None,
+        order: ColumnPair = None,
+        threads: int | None = None,
+        batch_rows: int | None = None,
+        batch_time: Duration | None = None,
+        cores: int | None = None,
+        ordered: Ordered = "none",
+        emit: str | None = None,
+        optimize: str = "throughput",
+        tuning: Mapping[str, int] | None = None,
+    ) -> None:
+        if window is None:
+            raise WindowError(
+                "a stream join needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
+                "minute'), SessionWindow('10 minutes') or CountWindow(1000); for two finite tables "
+                "use join_tables"
+            )
+        config = JoinConfig.check(
+            on,
+            window,
+            time,
+            order,
+            algorithm,
+            delay,
+            threads,
+            batch_rows,
+            batch_time,
+            cores,
+            ordered,
+            emit,
+            optimize,
+            tuning,
+        )
+        self._open(JoinState(config))
+
+    def _open(self, state: JoinState) -> None:
+        self._state = state
+        self._results: Results | None = None  # of the last `find`
+        self._guard = Guard()
+
+    @alone
+    def push(self, left: Any = None, right: Any = None) -> pa.Table:
+        """Add a batch of either stream, or of both, and return the new matches.
+
+        Takes a pyarrow RecordBatch or Table, or anything with the Arrow PyCapsule interface. The
+        result has left's columns, then right's; right names that clash get ``_right``. Passing
+        the same object as left and right joins a stream with itself; a sliding window stores it
+        once.
+
+        Until both streams have been seen, their rows wait, and the result has no rows and the
+        columns of one side only.
+
+        If it is interrupted, by Ctrl-C say, it has not happened, unless the exception has
+        ``results``: then it has, and they are what it would have returned. So with all calls.
+        """
+        self._begin()
+        return self._table(lambda: self._push(left, right))
+
+    def _push(self, left: Any, right: Any) -> list[Delivery]:
+        """Add rows and return what they find, unless a core has died meanwhile."""
+        delivered = self._state.push(left, right)
+        self._report(lambda: self._state.table(delivered))
+        return delivered
+
+    def _report(self, results: Callable[[], pa.Table | Results]) -> None:
+        """Tell of cores that have died, with what the others have found."""
+        try:
+            if self._state.engine is not None:
+                self._state.engine.join.report()
+        except CoreError as error:
+            error.results = results()
+            raise
+
+    def _table(self, join: Callable[[], list[Delivery]]) -> pa.Table:
+        """Return as a table what is found; an error too has what was found before it."""
+        with held() as call:
+            try:
+                return call.give(self._state.table(join()))
+            except StreamJoinError as error:
+                if error.found:
+                    error.results = self._state.table(list(error.found))
+                raise
+
+    def stream(
+        self, source: Iterable[Any], task_rows: int = TASK, finish: bool = True
+    ) -> Iterator[Punctuated]:
+        """Push all that a source gives, and yield matches as they come.
+
+        ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
+        None where there is nothing. With ``cores``, or if the windows are kept in PIM-Trees or
+        IM-Trees, a thread of its own reads it ahead, as far as channels of bounded depth allow: a
+        slow reader of the results slows the source down. If you stop reading early, the matches
+        that are on their way are lost, but no rows, except for the one item of the source that
+        may have been read and not yet pushed.
+
+        When the source is exhausted, rows that wait in batch mode are joined, and tumbling and
+        session windows are closed as by `finish`: their last matches come, and all rows after that
+        would be late. With ``finish=False`` they stay open, for another source, or for `push`.
+        Sliding windows have given all their matches by then, and take more rows in any case.
+
+        Over PIM-Trees, threads take tasks of ``task_rows`` rows each from a common queue and share
+        the trees, and matches come in the order of arrival. Setting `threads` meanwhile lets
+        threads join or leave.
+
+        >>> from streamjoin import CountWindow
+        >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
+        >>> rows = [pa.table({"x": [number]}) for number in (1, 2)]
+        >>> [part.rows.num_rows for part in join.stream((each, each) for each in rows)]
+        [1, 1]
+        """
+        self._check_stream(source, task_rows)
+        state = self._state
+        steps = (sides_of(each) for each in source)
+        while state.engine is None and (sides := next(steps, None)) is not None:
+            yield from self._punctuated(self._push_step(*sides))
+        engine = state.engine
+        if engine is not None and (threads := self._lend(engine, task_rows)) is not None:
+            send = partial(state.submit, engine)
+            with closing(stream_through(engine, threads, steps, send)) as delivered:
+                yield from self._punctuated(delivered)
+        for sides in steps:
+            yield from self._punctuated(self._push_step(*sides))
+        if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
+            yield from self._last(state.finish)
+        elif engine is not None and engine.collector.count:
+            yield from self._last(state.flush)
+
+    @alone
+    def _check_stream(self, source: Iterable[Any], task_rows: int) -> None:
+        self._begin()
+        if type(task_rows) is not int or task_rows < 1:
+            raise StreamJoinError(f"task_rows={task_rows!r}: give a number of rows from 1")
+        check_source(source)
+        if self._state.is_over:
+            raise StreamJoinError(
+                "this join has finished, so all rows of the source would be late; make a new "
+                "StreamJoin, or pass finish=False to the stream() before this one"
+            )
+
+    @alone
+    def _push_step(self, left: Any, right: Any) -> list[Delivery]:
+        """Push what a source gives; others may have used the join since it gave something.
+
+        Whoever interrupts it gets what it has found.
+        """
+        self._begin()
+        with held() as call:
+            delivered = self._push(left, right)
+            if self.schema is not None:
+                call.give(self._state.table(delivered))
+        return delivered
+
+    def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
+        """Yield what is found at the end of a source; if that fails, what was found before."""
+        try:
+            yield from self._punctuated(self._last_step(join))
+        except StreamJoinError as error:
+            yield from self._punctuated(error.found)
+            raise
+
+    @alone
+    def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
+        self._begin()
+        with held():
+            delivered = join()
+        self._report(lambda: self._state.table([]))
+        return delivered
+
+    @alone
+    def _lend(self, engine: Engine, task_rows: int) -> Streaming | None:
+        """Give the windows to threads that join a source ahead, if there are any."""
+        self._begin()
+        engine.streaming = threads_of(engine, task_rows)
+        return engine.streaming
+
+    def _punctuated(self, delivered: Iterable[Delivery]) -> Iterator[Punctuated]:
+        for delivery in delivered:
+            assert self.schema is not None
+            yield Punctuated.of(delivery, self.schema)
+
+    @alone
+    def find(self, left: Any = None, right: Any = None) -> Results:
+        """Do as `push` does, but leave the matches where they are: count them, or fetch some.
+
+        Rows that wait in batch mode are joined too. The results are good until the next push, find,
+        flush or snapshot, in no order, and ``stats.matches`` does not count them.
+
+        >>> from streamjoin import CountWindow
+        >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
+        >>> _ = join.push(left=pa.table({"x": range(1000)}), right=pa.table({"x": [0]}))
+        >>> join.find(right=pa.table({"x": range(500, 600)})).count()
+        54950
+        """
+        self._begin()
+        with held() as call:
+            found = self._state.find(left, right)
+            results = Results(found, self._state.known_schema, self.threads, self._guard)
+            self._results = results
+            self._report(lambda: results)
+            return call.give(results)
+
+    @alone
+    def flush(self) -> pa.Table:
+        """Join the rows that wait in batch mode, and return their matches."""
+        self._begin()
+        joined = self._table(self._state.flush)
+        self._report(lambda: joined)
+        return joined
+
+    def _begin(self) -> None:
+        """Close what another call may have left open, or refuse to go on beside it."""
+        self._refuse_beside_stream()
+        self._close_results()
+
+    def _refuse_beside_stream(self) -> None:
+        if self._state.is_streaming:
+            refuse_elsewhere(self._guard.process)
+            raise StreamJoinError(
+                "this join is reading a source; take all that stream() yields, or close() it, "
+                "before you use the join otherwise"
+            )
+
+    def _close_results(self) -> None:
+        if self._results is not None:
+            self._results.close()
+            self._results = None
+
+    @alone
+    def advance(self, watermark: Any) -> pa.Table:
+        """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
+
+        Returns the matches of the tumbling or session windows that close thereby; a sliding window
+        has given its matches already. Rows before the watermark that come all the same are late:
+        they match nothing and are counted. Takes a datetime, date or integer (milliseconds), as
+        the time columns are; it never moves back.
+
+        >>> from streamjoin import TumblingWindow
+        >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")
+        >>> rows = pa.table({"id": [1, 1], "t": [59_000, 60_000]})
+        >>> join.push(left=rows, right=rows.slice(0, 1)).num_rows, join.advance(60_000).num_rows
+        (0, 1)
+        """
+        window = self._state.config.window
+        if isinstance(window, TumblingWindow | SessionWindow):
+            self._begin()
+        else:  # results of `find` stay good
+            self._refuse_beside_stream()
+        if isinstance(window, CountWindow):
+            raise WindowError(
+                f"a watermark has no meaning for {window}; rows leave a count window when newer "
+                "ones come"
+            )
+        return self._table(lambda: self._state.advance(watermark))
+
+    @alone
+    def finish(self) -> pa.Table:
+        """Tell that no more rows will come: joins what waits, closes all windows.
+
+        Returns the last matches. Rows that are pushed all the same are late.
+
+        >>> from streamjoin import SessionWindow
+        >>> join = StreamJoin(on="l.id = r.id", window=SessionWindow("1 minute"), time="t")
+        >>> rows = pa.table({"id": [1, 1], "t": [0, 60_000]})
+        >>> _ = join.push(left=rows, right=rows)
+        >>> join.finish().num_rows
+        4
+        """
+        self._begin()
+        return self._table(self._state.finish)
+
+    @property
+    def threads(self) -> int:
+        """How many threads work on this join."""
+        return self._state.config.threads
+
+    @threads.setter
+    def threads(self, threads: int | None) -> None:
+        with self._guard.lock:
+            config = self._state.config = self._state.config.with_threads(threads)
+            if self._state.engine is not None:
+                self._state.engine.set_threads(config.threads_each)
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of the result; None until both streams have been seen."""
+        return self._state.schema
+
+    @property
+    @alone
+    def stats(self) -> JoinStats:
+        """Rows, matches, late rows, what is held now, and seconds by phase."""
+        self._refuse_beside_stream()
+        return self._state.stats
+
+    @alone
+    def snapshot(self) -> bytes:
+        """Return the whole state, to go on from with `restore`, in this process or another."""
+        self._begin()
+        with held():
+            return snapshots.save(self._state)
+
+    @classmethod
+    def restore(cls, data: bytes) -> "StreamJoin":
+        """Return a join that goes on where ``snapshot`` was taken.
+
+        Bytes that are damaged, not all of a snapshot, or of another version are refused with a
+        `SnapshotError`.
+        """
+        join = cls.__new__(cls)
+        with held(provisional=True):
+            join._open(snapshots.load(data))
+        return join
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled and copied by way of a snapshot."""
+        return type(self).restore, (self.snapshot(),)

@@ -1,0 +1,193 @@
+"""A source pushed through threads that join it, without waiting for their results.
+
+A thread of its own reads the source and sends its steps down; whoever iterates takes the results.
+Between them are channels of bounded depth, so a slow reader slows the source down. Whoever iterates
+can be interrupted while there is nothing to take: then what is on its way is stored all the same.
+"""
+
+import os
+from collections.abc import AsyncIterable, Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
+from threading import Event, Lock, Thread
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.errors import CoreError, StreamJoinError
+from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Streaming
+from streamjoin.joins.messages import Gathered
+from streamjoin.joins.shared.shared_stream import SharedStream
+from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.joins.split.losses import raise_error
+from streamjoin.kernels.forks import is_here
+from streamjoin.kernels.interrupts import held, shielded
+
+
+class Pipeline:
+    """One source on its way through an engine; ``send`` checks and submits what it gives."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        join: Streaming,
+        source: Iterator[tuple[Any, Any]],
+        send: Callable[..., None],
+    ) -> None:
+        self.engine, self.join, self.source, self.send = engine, join, source, send
+        self._process = os.getpid()
+        self._stopped = Event()
+        self._sending, self._has_ended = Lock(), False
+        self._is_empty = False  # whether all that was sent has been gathered
+        self._failure: BaseException | None = None
+
+    def __iter__(self) -> Iterator[Delivery]:
+        """Start reading the source, and yield results until it is exhausted.
+
+        Who stops early loses the matches that are still on their way; the rows are stored.
+        """
+        with held():
+            self.join.wait()
+        Thread(target=self._read, name="streamjoin source", daemon=True).start()
+        try:
+            for gathered in self._waited_for():
+                yield from self._counted(gathered)
+                raise_error(gathered.problems)
+                if gathered.ends:
+                    self.join.report()
+        except CoreError as error:
+            rest = [rows for each in self._rest() for rows in each.rows]
+            error.results = pa.Table.from_batches(rest, self.engine.schema)
+            raise
+        finally:
+            if is_here(self._process):  # a child has no threads that it could wait for
+                with held(), shielded():
+                    self._drop_rest()
+        self.join.report()
+        if self._failure is not None:
+            raise self._failure
+
+    def _waited_for(self) -> Iterator[Gathered]:
+        """Yield whatever comes; signals are held while it is waited for."""
+        coming = self._gathered()
+        while True:
+            with held():
+                gathered = next(coming, None)
+            if gathered is None:
+                return
+            yield gathered
+
+    def _drop_rest(self) -> None:
+        """Stop reading the source, and wait until all that was sent is stored."""
+        try:
+            for _ in self._rest():
+                pass
+        finally:
+            self._stopped.set()
+            with self._sending:  # what is being sent is counted and stored
+                pass
+
+    def _read(self) -> None:
+        try:
+            for item in self.source:
+                if not self._unless_stopped(partial(self.send, *item)):
+                    return
+            self._unless_stopped(self.engine.submit_waiting)
+        except BaseException as error:
+            self._failure = error
+        self._submit_last()
+
+    def _unless_stopped(self, act: Callable[[], None]) -> bool:
+        """Send something, unless nothing may follow; return whether it was sent."""
+        with self._sending:  # so that what is last comes behind it
+            if self._stopped.is_set():
+                return False
+            act()
+            return True
+
+    def _submit_last(self) -> None:
+        with self._sending:
+            if not self._has_ended:
+                self._has_ended = True
+                self.join.submit_last()
+
+    def _rest(self) -> Iterator[Delivery]:
+        """Stop reading the source, and give what is on its way; deaths are for others to tell."""
+        if not self._is_empty:
+            self._stopped.set()
+            # From a thread of its own: the channels may be full until somebody reads again.
+            Thread(target=self._submit_last, daemon=True).start()
+            for gathered in self._gathered():
+                yield from self._counted(gathered)
+
+    def _gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes before the last."""
+        for gathered in self.join.gathered():
+            if gathered.step.is_last:
+                self._is_empty = gathered.ends
+                if gathered.ends:
+                    return
+                continue
+            yield gathered
+
+    def _counted(self, gathered: Gathered) -> Iterator[Delivery]:
+        for delivery in gathered.found:
+            self.engine.counters.matches += delivery.matches
+            yield delivery
+
+
+def stream_through(
+    engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]], send: Callable[..., None]
+) -> Generator[Delivery, None, None]:
+    """Read a source ahead of its results; meanwhile its threads have the windows."""
+    engine.streaming, process = join, os.getpid()
+    try:
+        yield from Pipeline(engine, join, steps, send)
+    finally:
+        if is_here(process):
+            with held(), shielded():
+                join.release()
+                engine.streaming = None
+
+
+def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
+    """Return the threads that can join a source ahead of its results, if there are any."""
+    with held(), shielded():
+        engine.settle()
+    if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
+        return None
+    if isinstance(engine.join, SplitExecutor):
+        return engine.join
+    return SharedStream.of(engine, task_rows)
+
+
+def check_source(source: Any) -> None:
+    """Refuse what cannot be iterated over."""
+    if isinstance(source, AsyncIterable):
+        raise StreamJoinError(
+            f"source={source!r} is asynchronous, and stream() reads in a plain loop; write "
+            "'async for left, right in source: matches = join.push(left, right)'"
+        )
+    if not isinstance(source, Iterable):
+        raise StreamJoinError(
+            f"source={source!r} is not a source; pass something to iterate over that gives pairs "
+            "(left, right), such as a list or a generator"
+        )
+
+
+def sides_of(item: Any) -> tuple[Any, Any]:
+    """Return what a source gives as left and right."""
+    if isinstance(item, Mapping) and item.keys() <= {"left", "right"}:
+        return item.get("left"), item.get("right")
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return item[0], item[1]
+    what = f"something of type {type(item).__name__}"
+    if isinstance(item, tuple | list):
+        what = f"a {type(item).__name__} of {len(item)}"
+    elif isinstance(item, Mapping):
+        what = f"a {type(item).__name__} with the keys {', '.join(map(repr, item))}"
+    raise StreamJoinError(
+        f"the source of a stream gave {what}; it gives pairs (left, right) or dicts "
+        "{'left': ..., 'right': ...}, either of them None where there is nothing"
+    )

@@ -1,0 +1,120 @@
+"""What users call to join two finite tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.api.results import Results
+from streamjoin.conditions import Condition
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.build import make_closed_rows, make_engine
+from streamjoin.joins.deliver import gather
+from streamjoin.joins.engine import Engine, leave
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.kernels.interrupts import held, opened
+from streamjoin.keys.operands import Side
+from streamjoin.options.checks import ColumnPair, check_finite
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.batches import as_batch, check_unique
+from streamjoin.plans.prepared import prepare
+from streamjoin.windows import CountWindow, Window
+
+Batches = dict[Side, pa.RecordBatch]
+
+
+def join_tables(
+    left: Any,
+    right: Any,
+    on: str | Condition,
+    window: Window | str | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    order: ColumnPair = None,
+    threads: int | None = None,
+    tuning: Mapping[str, int] | None = None,
+) -> pa.Table:
+    """Join two finite tables by any condition, with or without a window.
+
+    All rows are there, so the algorithms for rows that come (``"shj_jm"`` and the like) are
+    refused. ``tuning`` sets knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of
+    ``"mway"`` and ``"mpass"``.
+
+    >>> trades = pa.table({"price": [10.0, 20.0]})
+    >>> quotes = pa.table({"price": [10.02, 15.0]})
+    >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
+    [{'price': 10.0, 'price_right': 10.02}]
+    """
+    check_finite(algorithm)
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    with held(provisional=True):
+        engine, batches = _open(config, left, right)
+        try:
+            if isinstance(config.window, CountWindow):
+                found = engine.find(batches)
+                parts = [part for each in found for part in gather(each, engine.schema)]
+            else:
+                parts = _join(config, engine, batches)
+        except MemoryError as error:
+            raise StreamJoinError(
+                f"the joined rows of {batches['left'].num_rows:,} and "
+                f"{batches['right'].num_rows:,} rows do not fit into memory ({error}); "
+                "find_matches takes the same arguments and leaves the matches where they are, to "
+                "be counted, or fetched a batch at a time"
+            ) from error
+        return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
+
+
+def find_matches(
+    left: Any,
+    right: Any,
+    on: str | Condition,
+    window: Window | str | None = None,
+    time: ColumnPair = None,
+    algorithm: str = "auto",
+    order: ColumnPair = None,
+    threads: int | None = None,
+    tuning: Mapping[str, int] | None = None,
+) -> Results:
+    """Join two finite tables as `join_tables` does, but leave the matches where they are.
+
+    They may be more than fit into memory: count them, or take the joined rows a batch at a time.
+
+    >>> trips = pa.table({"distance": [3, 1, 2], "fare": [10, 30, 20]})
+    >>> found = find_matches(trips, trips, on="l.distance > r.distance and l.fare < r.fare")
+    >>> found.count()
+    3
+    >>> sum(batch.num_rows for batch in found)
+    3
+    """
+    check_finite(algorithm)
+    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    with held(provisional=True):
+        engine, batches = _open(config, left, right)
+        if isinstance(config.window, CountWindow):
+            found = engine.find(batches)
+        else:
+            found = _join(config, engine, batches, leave)
+        return Results(found, engine.schema, threads=config.threads)
+
+
+def _join(
+    config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver | None = None
+) -> list[Any]:
+    """Join two tables, whose rows are all there."""
+    prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
+    if isinstance(engine.join, SessionJoin):
+        return list(engine.join.join_all(prepared, deliver))
+    given = deliver or (lambda found: gather(found, engine.schema))
+    closed = make_closed_rows(config, engine.plan, given)
+    return list(closed.join(prepared, given))
+
+
+def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
+    """Bind a configuration to two tables."""
+    with opened():  # they may be readers, which wait for more
+        batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
+    for side, batch in batches.items():
+        check_unique(batch.schema, side)
+    return make_engine(config, {side: each.schema for side, each in batches.items()}), batches

@@ -1,0 +1,1 @@
+"""The command ``streamjoin``: its options, files that are joined, the demo. Nothing imports it."""

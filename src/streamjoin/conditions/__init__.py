@@ -1,0 +1,35 @@
+"""Join conditions: SQL text in, a conjunction of parts that a join can use out."""
+
+from streamjoin.conditions.intervals import Bound, Interval
+from streamjoin.conditions.recognition import parse_condition
+from streamjoin.conditions.sqltext import aliases, swap_aliases
+from streamjoin.conditions.terms import (
+    Band,
+    Condition,
+    Equality,
+    Inequality,
+    NotEqual,
+    Part,
+    Residual,
+    describe,
+    equate_points,
+    is_symmetric,
+)
+
+__all__ = [
+    "Band",
+    "Bound",
+    "Condition",
+    "Equality",
+    "Inequality",
+    "Interval",
+    "NotEqual",
+    "Part",
+    "Residual",
+    "aliases",
+    "describe",
+    "equate_points",
+    "is_symmetric",
+    "parse_condition",
+    "swap_aliases",
+]

@@ -1,0 +1,1 @@
+"""Trees that hold a whole window and forget its oldest tuples one by one (PIM-Tree)."""

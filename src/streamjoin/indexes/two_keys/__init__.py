@@ -1,0 +1,1 @@
+"""One structure for two inequalities or bands at once: SPO-Join."""

@@ -1,0 +1,138 @@
+"""From a configuration and two schemas to what joins: an engine, or rows that are all there."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from streamjoin.conditions import Condition, is_symmetric
+from streamjoin.expressions.depth import deep
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.collector import Collector
+from streamjoin.joins.deliver import Delivery, gather
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.equality.protocol import Lazy
+from streamjoin.joins.equality.registry import make_lazy
+from streamjoin.joins.executor import Deliver, Executor
+from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.sliding.chain import Chain, make_chains
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.self_join import SelfJoin
+from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.joins.tumbling.adviser import Adviser
+from streamjoin.joins.tumbling.closed import ClosedRows
+from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
+from streamjoin.joins.tumbling.join import TumblingJoin
+from streamjoin.keys.hashing import process_seed
+from streamjoin.keys.operands import Side
+from streamjoin.options.advisor import EAGER, LAZY, advise, check_equality, check_ranges
+from streamjoin.options.config import JoinConfig
+from streamjoin.plans.batches import joined_schema
+from streamjoin.plans.binding import bind, bind_order
+from streamjoin.plans.plan import JoinPlan
+from streamjoin.plans.prepared import Prepared
+from streamjoin.windows import SessionWindow, TimeWindow
+
+
+@deep
+def make_engine(
+    config: JoinConfig,
+    schemas: dict[Side, pa.Schema],
+    is_self: bool = False,
+    deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
+    numbers: bool = False,
+    manager: Callable[..., Manager] = Manager,
+    seed: int | None = None,
+) -> Engine:
+    """Bind a configuration to the schemas of both sides.
+
+    ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
+    numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
+    that of hashes, the secret of this process if None.
+    """
+    condition = config.condition(schemas["left"], schemas["right"])
+    plan = bind(condition, config.window, config.time, schemas)
+    plan = plan.seeded(process_seed() if seed is None else seed)
+    check_equality(config.algorithm, bool(plan.own_equalities), config.on)
+    algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
+    check_ranges(algorithm, len(plan.open_ranges), config.on)
+    schema = joined_schema(schemas["left"], schemas["right"])
+    ordering = config.ordering
+    numbers = numbers or ordering is not None
+    threads, chooses = config.threads_each, algorithm == "auto"
+
+    def given(found: Found) -> Iterator[Delivery]:
+        return deliver(found, schema)
+
+    def chains() -> dict[Side, Chain]:
+        numbered = numbers or plan.counted is not None
+        return make_chains(plan, config.window, algorithm, numbered, threads, config.cores)
+
+    join: Executor
+    symmetric = symmetry(config, condition) if is_self and plan.same_keys else None
+    if config.is_closing(plan):
+        join = make_closing(config, plan, given)
+    elif config.is_split:
+        managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(config.cores)]
+        join = SplitExecutor(managers, ordering, schema)
+    elif symmetric is not None:
+        join = SelfJoin(plan, chains(), given, threads, chooses, symmetric)
+    else:
+        join = manager(plan, chains(), given, threads, chooses)
+    order = None if config.order is None else bind_order(config.order, schemas)
+    wait = None if config.batch_us is None else config.batch_us / 1e6
+    return Engine(plan, join, schema, order, numbers, Collector(config.batch_rows, wait))
+
+
+def make_closing(
+    config: JoinConfig, plan: JoinPlan, deliver: Deliver
+) -> TumblingJoin | SessionJoin:
+    """Return what joins windows that close, without an index."""
+    adviser = adviser_of(config)
+    closed = make_closed_rows(config, plan, deliver, adviser)
+    if isinstance(config.window, SessionWindow):
+        return SessionJoin(plan, closed, deliver, config.emit == "eager", adviser)
+    if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
+        return TumblingJoin(plan, closed, None, deliver, adviser)
+
+    def open_window() -> EagerWindow | None:
+        name = config.algorithm if config.algorithm in EAGER else adviser.choose_open()
+        if name in LAZY:
+            return None
+        return EagerWindow(closed.within_one, Recipe(name, closed.threads, config.tuning))
+
+    return TumblingJoin(plan, closed, open_window, deliver, adviser)
+
+
+def make_closed_rows(
+    config: JoinConfig, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
+) -> ClosedRows:
+    """Return what joins rows that are all there."""
+    structure = "auto" if config.algorithm in (*LAZY, *EAGER) else config.algorithm
+    judge = adviser or adviser_of(config)
+
+    def make_manager(inner: JoinPlan, threads: int) -> Manager:
+        chains = make_chains(inner, None, structure, False, threads, 1)
+        return Manager(inner, chains, deliver, threads, structure == "auto")
+
+    def choose(sides: Mapping[Side, Prepared], threads: int) -> Lazy | None:
+        if config.algorithm in LAZY:
+            return make_lazy(config.algorithm, threads, **dict(config.tuning))
+        if structure != "auto" or sides["left"].plan.open_ranges:
+            return None
+        return make_lazy(judge.choose_closed(sides), threads)
+
+    return ClosedRows(plan, make_manager, choose, config.threads)
+
+
+def adviser_of(config: JoinConfig) -> Adviser:
+    """Return who decides where the algorithm is ``"auto"``."""
+    decides = config.algorithm == "auto"
+    return Adviser(config.optimize, config.emit, config.threads, decides)
+
+
+def symmetry(config: JoinConfig, condition: Condition) -> bool | None:
+    """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
+    if len(set(config.order or ("",))) > 1:  # two orders need two chains
+        return None
+    balanced = isinstance(config.window, TimeWindow) and config.window == config.window.flip()
+    return balanced and is_symmetric(condition)

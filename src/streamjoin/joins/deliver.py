@@ -1,0 +1,71 @@
+"""What becomes of matches: joined Arrow rows, a count, or nothing but the ranges.
+
+Columns are fetched last, from pairs of row numbers, once everything is checked.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from streamjoin.joins.candidates import Found, checked, surviving
+from streamjoin.joins.punctuation import Stars, order_columns
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.ordering import Ordering
+from streamjoin.plans.batches import take_rows
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How many matches a probe gave, and their joined rows if they were asked for."""
+
+    matches: int
+    rows: list[pa.RecordBatch] = field(default_factory=list)
+    stars: Stars | None = None  # ordered joins: which rows have found them
+
+
+Names = dict[Side, tuple[str, ...]]  # columns of each side
+
+
+def gather(
+    found: Found, schema: pa.Schema, names: Names | None = None, ordering: Ordering | None = None
+) -> Iterator[Delivery]:
+    """Fetch the joined rows, a block at a time: their number has no bound.
+
+    With ``names``, of these columns only; with an ``ordering``, what they are ordered by as well.
+    ``schema`` is that of the result, order columns included.
+    """
+    side = found.batch.side
+    source = found.batch.rows if names is None else found.batch.rows.select(names[side])
+    for probes, rows in surviving(found):
+        probing = take_rows(source, probes)
+        stored = found.subwindow.rows.take(rows, None if names is None else names[OTHER[side]])
+        left, right = (probing, stored) if side == "left" else (stored, probing)
+        order = [] if ordering is None else order_columns(ordering, found, probes, rows)
+        joined = [beside(left, right, schema, order)]
+        if found.mirrored:
+            joined.append(beside(right, left, schema))
+        yield Delivery(len(joined) * probes.size, joined)
+
+
+def beside(
+    left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema, order: Sequence[pa.Array] = ()
+) -> pa.RecordBatch:
+    """Put the columns of two batches beside each other, and those that order them behind."""
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns, *order], schema=schema)
+
+
+def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
+    """Count the matches; where no check is left, without looking at a single pair."""
+    if found.batch.plan.has_residuals:
+        matches = sum(probes.size for probes, _ in surviving(found))
+    elif found.checks:
+        matches = sum(probes.size for probes, _ in checked(found))
+    else:
+        matches = len(found.matches)
+    yield Delivery(2 * matches if found.mirrored else matches)
+
+
+def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
+    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
+    yield Delivery(len(found.matches))

@@ -1,0 +1,19 @@
+"""MPass, the multi-pass sort-merge join: runs are merged two by two, pass by pass (3.1)."""
+
+import numpy as np
+
+from streamjoin.joins.equality.sort_join import SortJoin
+from streamjoin.joins.equality.word_merge import merge_passes
+from streamjoin.joins.equality.words import Words
+from streamjoin.kernels.compile import Positions
+
+
+class MPass(SortJoin):
+    """A sort join whose runs are read and written once a pass, each word with one comparison."""
+
+    def merge(self, words: Words, starts: Positions) -> Words:
+        """Return the words of sorted runs, sorted."""
+        if starts.size == 2:
+            return words
+        spare = np.empty_like(words)
+        return spare if merge_passes(words, starts, spare) else words

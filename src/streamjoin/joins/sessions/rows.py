@@ -1,0 +1,206 @@
+"""The rows of open sessions, of one side: each session has a ring of rows.
+
+Rows are numbered in the order they came. A row knows the next one of its session, the last knows
+the first, and a session knows any of them::
+
+    row        0   1   2   3   4   5         session   0   1   2
+    next       3   1   5   0   gone   2      entry     0   1   5
+               0 -> 3 -> 0     1 -> 1     5 -> 2 -> 5
+
+To make one ring of two, the rows after their entries change places. Rows that are gone stay until
+they are more than half: then the others get new numbers, and are copied.
+
+Invariants:
+
+1. Rings share no row; they have all rows but those that are gone, whose next one is GONE.
+2. ``count`` is the number of rows in rings.
+3. All columns have an entry for each row.
+
+Cost: O(1) for a row that comes, in the columns amortised; O(rows) to follow, take or forget some.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamjoin.joins.rows import Column
+from streamjoin.joins.tumbling.eager_window import WindowSide
+from streamjoin.kernels.compile import Keys, Positions, kernel
+from streamjoin.kernels.prefetch import AHEAD, prefetch
+from streamjoin.keys.operands import Side
+from streamjoin.keys.radix_sort import sort_with_rows
+from streamjoin.plans.plan import JoinPlan
+from streamjoin.plans.prepared import Prepared
+
+NONE, GONE = -1, -2
+FEW = 1 << 10  # rows that may be gone in any case
+
+
+@kernel
+def add_to_rings(entries: Keys, nexts: Keys, first: int, sessions: Keys) -> None:
+    """Put the rows from ``first`` on into the rings of their sessions."""
+    for i in range(sessions.size):
+        row, entry = first + i, entries[sessions[i]]
+        if entry == NONE:
+            entries[sessions[i]], nexts[row] = row, row
+        else:
+            nexts[row], nexts[entry] = nexts[entry], row
+
+
+@kernel
+def join_rings(entries: Keys, nexts: Keys, gone: Keys, into: Keys) -> None:
+    """Let the rows of sessions that are gone be those of others."""
+    for i in range(gone.size):
+        one, other = entries[gone[i]], entries[into[i]]
+        entries[gone[i]] = NONE
+        if other == NONE:
+            entries[into[i]] = one
+        elif one != NONE:
+            nexts[one], nexts[other] = nexts[other], nexts[one]
+
+
+@kernel
+def follow_rings(entries: Keys, nexts: Keys, sessions: Keys) -> tuple[Keys, Positions]:
+    """Return the rows of sessions, and which of the sessions each is in."""
+    rows = np.empty(2 * sessions.size, np.int64)
+    found, count = np.empty_like(rows), 0
+    for i in range(sessions.size):
+        ahead = entries[sessions[min(i + AHEAD, sessions.size - 1)]]
+        if ahead != NONE:
+            prefetch(nexts, ahead)
+        row = entry = entries[sessions[i]]
+        while row != NONE:
+            if count == rows.size:
+                rows, found = np.append(rows, rows), np.append(found, found)
+            rows[count], found[count] = row, i
+            count += 1
+            row = NONE if nexts[row] == entry else nexts[row]
+    return rows[:count], found[:count]
+
+
+class SessionRows:
+    """See the module docstring."""
+
+    def __init__(self, plan: JoinPlan, side: Side) -> None:
+        self.plan, self.side = plan, side
+        self.held = WindowSide.of(plan)
+        self.nexts, self.entries = Column(), Column()
+        self.able = None if plan.groups is None else Column()  # 1: the row can match
+        self.count = 0
+
+    def append(self, batch: Prepared) -> None:
+        """Add rows, which are in no session yet; if that fails, nothing changes."""
+        first = self.nexts.size
+        try:
+            self.held.append(batch)
+            if self.able is not None:
+                self.able.append(batch.matching.astype(np.int64))
+            self.nexts.append(np.full(len(batch), GONE))
+        except BaseException:
+            self.cut(first)
+            raise
+
+    def cut(self, count: int) -> None:
+        """Forget all rows but the first ones, which are those that were in sessions."""
+        self.held.cut(count)
+        for column in (self.nexts, *([] if self.able is None else [self.able])):
+            column.size = min(column.size, count)
+
+    def add_last(self, sessions: Keys) -> None:
+        """Put the last rows into sessions, whose entries are there; see `open`."""
+        first = self.nexts.size - sessions.size
+        add_to_rings(self.entries.values, self.nexts.values, first, sessions)
+        self.count += sessions.size
+
+    def open(self, sessions: int) -> None:
+        """Make room for as many sessions."""
+        self.entries.append(np.full(sessions - self.entries.size, NONE))
+
+    def merge(self, gone: Keys, into: Keys) -> None:
+        """Let the rows of sessions be those of others."""
+        join_rings(self.entries.values, self.nexts.values, gone, into)
+
+    def of(self, sessions: Keys) -> tuple[Keys, Positions]:
+        """Return the rows of sessions, ascending, and which of the sessions each is in."""
+        rows, found = follow_rings(self.entries.values, self.nexts.values, sessions)
+        rows, order = sort_with_rows(rows)
+        return rows, found[order]
+
+    def can_match(self, rows: Keys, found: Positions) -> tuple[Keys, Positions]:
+        """Leave out the rows that only make a session longer."""
+        if self.able is None:
+            return rows, found
+        able = self.able.values[rows] != 0
+        return rows[able], found[able]
+
+    def take(self, rows: Keys) -> Prepared:
+        """Gather rows, which ascend; there must be some."""
+        return Prepared(
+            self.plan,
+            self.side,
+            self.held.rows.take(rows.astype(np.int32)),
+            self.held.keys().take(rows),
+        )
+
+    def first_rows(self, count: int) -> Prepared | None:
+        """Gather those of the first rows that are not gone; None if all are."""
+        rows = np.flatnonzero(self.nexts.values[:count] != GONE)
+        if not rows.size:
+            return None
+        able = None if self.able is None else self.able.values[rows] != 0
+        return replace(self.take(rows), can_match=able)
+
+    def forget(self, sessions: Keys, rows: Keys) -> None:
+        """Let sessions go, and their rows."""
+        self.entries.values[sessions] = NONE
+        self.nexts.values[rows] = GONE
+        self.count -= rows.size
+        gone = self.nexts.size - self.count
+        if 2 * gone > self.nexts.size and (gone >= FEW or not self.count):
+            self._compact()
+
+    def renumber(self, kept: Keys) -> None:
+        """Take over new ids of sessions, given by their old ones."""
+        self.entries = filled(self.entries.values[kept])
+
+    @property
+    def rows(self) -> Keys:
+        """All rows that are not gone."""
+        return np.flatnonzero(self.nexts.values != GONE)
+
+    def _compact(self) -> None:
+        """Copy all rows that are not gone, and number them anew."""
+        rows = self.rows
+        renumbered = np.full(self.nexts.size + 1, NONE)  # the last place is that of NONE
+        renumbered[rows] = np.arange(rows.size)
+        held = WindowSide.of(self.plan)
+        if rows.size:
+            held.append(self.take(rows))
+        self.held = held
+        if self.able is not None:
+            self.able = filled(self.able.values[rows])
+        self.nexts = filled(renumbered[self.nexts.values[rows]])
+        self.entries = filled(renumbered[self.entries.values])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, keys and rings."""
+        able = 0 if self.able is None else self.able.nbytes
+        return self.held.nbytes + self.nexts.nbytes + self.entries.nbytes + able
+
+    def check(self) -> None:
+        """Raise unless all invariants hold."""
+        entries, nexts = self.entries.values, self.nexts.values
+        rows, _ = follow_rings(entries, nexts, np.arange(entries.size))
+        assert sorted(rows.tolist()) == self.rows.tolist(), "1"
+        assert self.count == rows.size, "2"
+        able = [] if self.able is None else [self.able]
+        columns = (*self.held.equalities, *self.held.ranges, self.nexts, *able)
+        assert {column.size for column in columns} == {self.held.rows.size}, "3"
+
+
+def filled(values: Keys) -> Column:
+    """Return a column of values."""
+    column = Column()
+    column.append(values)
+    return column

@@ -1,0 +1,281 @@
+"""A source joined by threads over shared indexes: rows in, joined rows out, in order of arrival.
+
+While a source is read, the two windows of a `Manager` are lent to a `SharedJoin`. The source's
+thread stores rows and publishes their keys, workers find matches as numbers of rows, and whoever
+propagates fetches the joined rows. At the end both windows are a manager's again, with all that
+came::
+
+    submit        rows -> windows, keys -> work queue                the source's thread
+    ``_deliver``  matches -> joined rows -> channel; then expiry     the worker that propagates
+    gathered      channel -> consumer                                the consumer's thread
+
+Rows leave a window when the results of a step have gone out, and then only rows that no later step
+can meet, so no entry that is on its way asks for one that has left.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.indexes.catalogue import kind_of
+from streamjoin.indexes.trees.pim_tree import PIMTree
+from streamjoin.joins.channels import Channel, ClosedError
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Batches, Clock
+from streamjoin.joins.messages import Gathered, Step
+from streamjoin.joins.shared.fetching import NUMBERS, Fetcher, Published
+from streamjoin.joins.shared.shared_join import SharedJoin
+from streamjoin.joins.shared.work_queue import NOT_STORED, Entries
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.self_join import SelfJoin
+from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.kernels.compile import Positions
+from streamjoin.keys.key_ranges import Range
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.plan import SIDES, KeyColumns
+from streamjoin.plans.prepared import Prepared
+
+DEPTH = 8  # parts of results that wait for the consumer
+
+
+class SharedStream:
+    """A source on its way through shared windows; the module docstring gives the design."""
+
+    def __init__(self, manager: Manager, schema: pa.Schema, task: int) -> None:
+        self.manager, self.plan, self.task = manager, manager.plan, task
+        self.alone = isinstance(manager, SelfJoin)
+        self.symmetric = isinstance(manager, SelfJoin) and manager.symmetric
+        self._fetcher = Fetcher(schema, self.symmetric, self._glimpse)
+        self._results: Channel[Gathered] = Channel(DEPTH)
+        self._rows = Lock()  # who reads or changes what the windows keep beside their indexes
+        self._steps: deque[Published] = deque()
+        self._count = 0
+        self._stuck: dict[Side, int] | None = None  # what could not be forgotten, in a time window
+        self._begin(manager.threads)
+
+    @classmethod
+    def of(cls, engine: Engine, task: int) -> Self | None:
+        """Lend an engine's windows, if they are of the right kind."""
+        manager = engine.join
+        if not isinstance(manager, Manager):
+            return None
+        chains = manager.chains.values()
+        if not all(can_be_shared(chain) for chain in chains):
+            return None
+        for chain in chains:
+            if not chain.subwindows:
+                chain.subwindows.append(chain.make_subwindow(max(chain.sizes.rows, 1)))
+        return cls(manager, engine.schema, task)
+
+    def _begin(self, threads: int) -> None:
+        """Lend the windows to threads."""
+        sides = SIDES[:1] if self.alone else SIDES
+        held = [self.manager.chains[side].subwindows[0] for side in sides]
+        self.held = [each for each in held if isinstance(each, WholeWindow)]
+        indexes = [each.index for each in self.held if isinstance(each.index, PIMTree)]
+        plan, one = self.plan, np.zeros(1, np.int64)
+        row = KeyColumns((one,) * len(plan.equalities), (one,) * len(plan.ranges), 1)
+        ranges = max(len(self._ranges(side, row)) for side in SIDES)
+        self._published = 0  # entries
+        self.join = SharedJoin(indexes, self._deliver, threads, ranges, self.task)
+        self.join.crew.when_failed = self._results.close
+
+    def _window(self, side: Side) -> int:
+        """Return the number of the window that a side's rows are stored in."""
+        return 0 if self.alone else NUMBERS[side]
+
+    def _ranges(self, side: Side, keys: KeyColumns) -> list[Range]:
+        """Return the ranges of keys that a side's rows look for."""
+        layout = self.held[self._window(OTHER[side])].layout
+        index_keys = self.plan.index_keys(layout, keys)
+        return self.plan.index_ranges(layout, side, index_keys, keys, None)
+
+    # The source's thread.
+
+    def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
+        """Store the rows of a step, and let workers look for their matches."""
+        if self._stuck is not None:
+            self._put_stuck_rows_behind()
+        self._count += 1
+        step = Step(self._count, batches, interleaved)
+        coming: dict[Side, Prepared] = {side: each for side, each in batches.items() if len(each)}
+        if self.symmetric:
+            coming.pop("right", None)
+        if not coming:
+            self.join.wait()
+            self._end(step, clock)
+            return
+        before = [side.published for side in self.join.sides]
+        with self._rows:
+            self._store(coming)
+            parts = [self._entries(side, batch, before) for side, batch in coming.items()]
+        entries, places = (
+            Entries.concatenate(parts),
+            [np.arange(len(each)) for each in coming.values()],
+        )
+        order = np.arange(len(entries))
+        if interleaved and len(coming) == 2:
+            order = np.argsort(np.concatenate([b.arrivals for b in coming.values()]), kind="stable")
+            entries = entries.take(order)
+        first = self._published
+        self._published += len(entries)
+        rows = np.concatenate(places)[order].astype(np.int32)
+        self._steps.append(
+            Published(step, first, self._published, entries.sides, rows, before[0], clock)
+        )
+        self.join.publish(entries)
+
+    def _store(self, coming: Batches) -> None:
+        """Keep the rows of a step; a stream that is joined with itself has each only once."""
+        for side, batch in coming.items():
+            if not self.alone or side == "left":
+                self.held[self._window(side)].append(batch)
+
+    def _entries(self, side: Side, batch: Prepared, before: list[int]) -> Entries:
+        """Return the entries of a batch, in its order, after both batches were stored."""
+        own, other = self._window(side), self._window(OTHER[side])
+        count = len(batch)
+        rows = before[own] + np.arange(count)
+        if self.alone and side == "right":
+            rows = np.full(count, NOT_STORED)
+        window, dropped = self.held[other], self.join.sides[other].dropped
+        if self.plan.counted is not None:
+            assert window.ordinals is not None
+            assert batch.visible is not None
+            first, last = window.ordinals.rows(*batch.visible)
+            firsts = dropped + np.maximum(first, 0)
+            lasts = dropped + np.minimum(last, len(window) - 1)
+        else:
+            # Left rows of a step come before its right ones.
+            seen = dropped + len(window) if side == "right" else before[other]
+            # In a symmetric self-join each row sees itself and those before it, and once.
+            firsts, lasts = np.full(count, dropped), np.full(count, seen - 1)
+            lasts = rows if self.symmetric else lasts
+        lowers = np.ones((count, self.join.ranges), np.int64)
+        uppers = np.zeros((count, self.join.ranges), np.int64)
+        for number, (lower, upper) in enumerate(self._ranges(side, batch.keys)):
+            lowers[:, number], uppers[:, number] = lower, upper
+        keys = self.plan.index_keys(self.held[own].layout, batch.keys)
+        sides = np.full(count, NUMBERS[side])
+        return Entries(sides, keys, rows, lowers, uppers, firsts, lasts)
+
+    def advance(self, clock: Clock) -> None:
+        """Do nothing now: every step brings the clock of its time along."""
+
+    def submit_last(self) -> None:
+        """Send an empty step: when it has been gathered, so have all before it."""
+        self._count += 1
+        step = Step(self._count, {}, is_last=True)
+        with suppress(ClosedError):  # the join has failed, and who waits for results knows
+            self.join.crew.wait_until(self.join.is_through)
+            self._results.put(Gathered(step, step.first, step.last, [], ends=True))
+
+    def _put_stuck_rows_behind(self) -> None:
+        """Forget what has expired behind rows that have not: see `WholeWindow`."""
+        assert self._stuck is not None
+        threads = self.join.crew.size
+        self._give_back()
+        for side, before in self._stuck.items():
+            self.held[self._window(side)].forget(before)
+        self._stuck = None
+        self._begin(threads)
+
+    # The worker that propagates.
+
+    def _deliver(self, first: int, rows: Positions, ends: Positions) -> None:
+        """Fetch the joined rows of some entries, step by step, and send them on."""
+        starts = np.concatenate([[0], ends[:-1]])
+        at, last = first, first + ends.size
+        while at < last:
+            published = self._steps[0]
+            upto = min(last, published.last)
+            part = slice(at - first, upto - first)
+            inside = slice(at - published.first, upto - published.first)
+            delivery = self._fetcher.fetch(published, inside, starts[part], ends[part], rows)
+            is_end = upto == published.last
+            if is_end:
+                self._steps.popleft()
+                self._expire(published.clock)
+            step = published.step
+            self._results.put(Gathered(step, step.first, step.last, [delivery], ends=is_end))
+            at = upto
+
+    def _glimpse(self, side: Side) -> tuple[WholeWindow, int]:
+        """Return a side's window as it is now, and the number of its first row."""
+        number = self._window(side)
+        with self._rows:
+            return self.held[number].glimpse(), self.join.sides[number].dropped
+
+    def _expire(self, clock: Clock) -> None:
+        """Drop the rows that nobody can meet any more."""
+        before = self.manager.needed(clock)
+        if self.alone and before:
+            before = {"left": min(before.values())}
+        for side, bound in before.items():
+            number = self._window(side)
+            with self._rows:
+                window = self.held[number]
+                gone, is_stuck = window.count_gone(bound)
+                window.drop_rows(gone)
+                self.join.sides[number].dropped += gone
+            if is_stuck:
+                self._stuck = before
+
+    def _end(self, step: Step, clock: Clock) -> None:
+        """End a step that has no entries."""
+        self._expire(clock)
+        self._results.put(Gathered(step, step.first, step.last, [], ends=True))
+
+    # The consumer's thread.
+
+    def gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes, for ever."""
+        while True:
+            try:
+                yield self._results.get()
+            except ClosedError:
+                self.join.crew.check()
+                raise
+
+    def wait(self) -> None:
+        """Wait until the results of all that was submitted have been delivered."""
+        self.join.wait()
+
+    def report(self) -> None:
+        """Raise if the join could not go on."""
+        self.join.crew.check()
+
+    def set_threads(self, threads: int) -> None:
+        """Let workers join or leave."""
+        self.join.crew.resize(threads)
+
+    def release(self) -> None:
+        """Give the windows back; an empty one leaves its chain."""
+        self._give_back()
+        for chain in self.manager.chains.values():
+            chain.subwindows = [each for each in chain.subwindows if len(each)]
+
+    def _give_back(self) -> None:
+        """Take the windows from the threads; if these have failed, with new indexes."""
+        if self.join.crew.failure is None:
+            self.join.settle()
+        self.join.close()
+        for window in self.held:
+            if self.join.crew.failure is not None:
+                window.rebuild()
+            window.note_times()
+
+
+def can_be_shared(chain: Chain) -> bool:
+    """Whether a chain is one window whose index threads can share, or is going to be."""
+    if not chain.subwindows:
+        return issubclass(kind_of(chain.structure), PIMTree)
+    window = chain.subwindows[0]
+    is_shared = isinstance(window, WholeWindow) and isinstance(window.index, PIMTree)
+    return is_shared and len(chain.subwindows) == 1

@@ -1,0 +1,108 @@
+"""What a thread does: acquire a task, find its matches, update the index (section 4.1).
+
+A task is some entries of the work queue, one after the other. All of this is one kernel without the
+GIL, so threads meet in Python only when something is to be done there: a buffer is full, a merge is
+due, the queue is empty, or the thread has worked enough and results should go out.
+
+The paper's threads go through the steps tuple by tuple, and so do these: the matches of a tuple are
+found, it goes into the index, it is marked as completed. Departures: a task is taken by
+compare-and-swap instead of a mutex; a tuple is completed after it has gone into the index, so that
+its slot may be used again; and the edges move once a task.
+"""
+
+from streamjoin.indexes.trees.forest import NO_ROOM
+from streamjoin.joins.shared import shared_window
+from streamjoin.joins.shared.shared_window import EDGE, FROZEN, SharedWindow
+from streamjoin.joins.shared.work_queue import HALT, NOT_STORED, WorkQueue, acquire
+from streamjoin.kernels import atomics
+from streamjoin.kernels.compile import Int, Positions, RowIds, bare, inlined
+
+IDLE, HALTED, FULL, MERGE, ENOUGH, STUFFED = range(6)  # why a thread stops working
+AT, END, COUNT = range(3)  # places in ``progress``
+
+
+@inlined
+def find(queue: WorkQueue, slot: Int, window: SharedWindow, found: RowIds, count: Int) -> Int:
+    """Write down the matches of an entry in a window."""
+    ranges = queue.lowers.size // queue.states.size
+    return shared_window.search(
+        window,
+        queue.lowers,
+        queue.uppers,
+        slot * ranges,
+        ranges,
+        queue.firsts[slot],
+        queue.lasts[slot],
+        found,
+        count,
+    )
+
+
+@inlined
+def store(queue: WorkQueue, slot: Int, window: SharedWindow) -> None:
+    """Put an entry into the index of its window, unless that is being merged."""
+    if queue.rows[slot] != NOT_STORED and window.control[FROZEN] == 0:
+        shared_window.update(window, queue.keys[slot], queue.rows[slot])
+
+
+@bare
+def work(
+    queue: WorkQueue,
+    left: SharedWindow,
+    right: SharedWindow,
+    alone: bool,
+    limits: Positions,
+    task: int,
+    enough: int,
+    progress: Positions,
+    buffer: int,
+    found: RowIds,
+) -> int:
+    """Carry out tasks until something is to be done in Python, and return what.
+
+    With ``alone`` the left window is the only one, and all look there. ``limits`` are the edges at
+    which the windows are to be merged, and those beyond which their T_I might have no room.
+    ``progress`` tells where a task was left, and how far ``found`` is filled.
+    """
+    mask = queue.states.size - 1
+    done = 0
+    while True:
+        if progress[AT] == progress[END]:
+            if atomics.load(queue.control, HALT) != 0:
+                return HALTED
+            if atomics.load(left.control, EDGE) >= atomics.load(limits, 0):
+                return MERGE
+            if atomics.load(right.control, EDGE) >= atomics.load(limits, 1):
+                return MERGE
+            if atomics.load(left.control, EDGE) >= atomics.load(limits, 2):
+                return STUFFED
+            if atomics.load(right.control, EDGE) >= atomics.load(limits, 3):
+                return STUFFED
+            if done >= enough:
+                return ENOUGH
+            progress[AT], progress[END] = acquire(queue, task)
+            if progress[AT] == progress[END]:
+                return IDLE
+        while progress[AT] < progress[END]:
+            slot, count = progress[AT] & mask, progress[COUNT]
+            is_left = queue.sides[slot] == 0
+            if alone or not is_left:
+                count = find(queue, slot, left, found, count)
+            else:
+                count = find(queue, slot, right, found, count)
+            if count == NO_ROOM:
+                return FULL
+            queue.buffers[slot] = buffer
+            queue.starts[slot], queue.ends[slot] = progress[COUNT], count
+            if alone or is_left:
+                store(queue, slot, left)
+            else:
+                store(queue, slot, right)
+            # Last: the slot may be used again as soon as it is completed.
+            atomics.store(queue.states, slot, progress[AT] + 1)
+            progress[COUNT] = count
+            progress[AT] += 1
+            done += 1
+        shared_window.move_edge(left)
+        if not alone:
+            shared_window.move_edge(right)

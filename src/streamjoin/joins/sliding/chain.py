@@ -1,0 +1,246 @@
+"""A window as a chain of subwindows (PanJoin III-A): insert at one end, drop at the other.
+
+Only the newest subwindow takes inserts, the middle ones never change, and the oldest is dropped
+whole once all its rows have left the window; until then, probes skip its expired rows::
+
+    time    ... ----------------------------------------------------> now
+    chain   [ oldest: some expired ] [ sealed ] [ sealed ] [ newest: takes inserts ]
+                                                    ^ late rows go to the side index of theirs
+
+Rows arrive out of order within the watermark. A subwindow is responsible for the times from its
+``start`` to the next one's; a row older than the newest's start goes into the side index of the
+subwindow that is responsible for it (III-G2), which keeps the time ranges of subwindows apart, so
+that expiry stays whole and probes can skip subwindows. A side index stays small, at most a quarter
+of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
+never changes the result.
+
+With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it
+is never full, unless another kind of structure is to come. What has come since the structure was
+chosen is counted, so that the choice can be looked at again.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, make_index
+from streamjoin.indexes.protocol import Structure
+from streamjoin.indexes.trees.window_index import WindowIndex
+from streamjoin.joins.sliding.commands import Create, Expire, Insert
+from streamjoin.joins.sliding.sizes import Sizes, sizes_of
+from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
+from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.kernels.compile import MIN_KEY, Keys
+from streamjoin.keys.operands import Side
+from streamjoin.plans.plan import SIDES, JoinPlan, Layout
+from streamjoin.plans.prepared import Prepared
+from streamjoin.windows import Window
+
+FEW_PUSHES = 64  # rows at least between two choices, for a window that is almost empty
+
+MakeIndex = Callable[[str, int], Structure]  # takes a structure's name, and the capacity expected
+
+
+class Chain:
+    """The stored rows of one stream, oldest subwindow first."""
+
+    def __init__(
+        self, plan: JoinPlan, sizes: Sizes, structure: str, make_index: MakeIndex, numbered: bool
+    ) -> None:
+        self.plan, self.sizes, self.make_index = plan, sizes, make_index
+        self.numbered = numbered  # whether rows have ordinals
+        layouts = plan.crossings() if structure in CROSSED_INDEXES else plan.layouts()
+        self.layout: Layout = layouts[0]  # of the next subwindow, and so is its structure
+        self.structure = structure
+        self.greatest: int | None = None  # key in a sample from when the newest subwindow began
+        self.pushes, self.arrived = 0, 0  # and rows, since the structure was chosen
+        self.subwindows: list[Subwindow] = []
+
+    def __iter__(self) -> Iterator[Subwindow]:
+        return iter(self.subwindows)
+
+    def __len__(self) -> int:
+        """Count the rows held, expired ones included."""
+        return sum(len(subwindow) for subwindow in self.subwindows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all subwindows hold."""
+        return sum(subwindow.nbytes for subwindow in self.subwindows)
+
+    @property
+    def choices(self) -> tuple[Layout, str, int | None, int, int]:
+        """What has been learnt of the rows for the next subwindow."""
+        return self.layout, self.structure, self.greatest, self.pushes, self.arrived
+
+    @choices.setter
+    def choices(self, choices: tuple[Layout, str, int | None, int, int]) -> None:
+        self.layout, self.structure, self.greatest, self.pushes, self.arrived = choices
+
+    @property
+    def expected(self) -> int:
+        """How many rows the next subwindow is going to have, as far as the ones before tell."""
+        return len(self.subwindows[-1]) if self.subwindows else 0
+
+    def room(self, coming: int) -> int:
+        """Return how many of so many rows fit into the newest subwindow."""
+        newest = self.subwindows[-1]
+        if newest.is_sealed:
+            return 0
+        if isinstance(newest, WholeWindow):
+            return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
+        sizes = self.sizes if newest.layout.crossed is None else self.sizes.finer
+        return sizes.room(len(newest), newest.newest - newest.oldest, coming)
+
+    def begins_another(self, coming: int) -> bool:
+        """Whether so many rows need a new subwindow, at once or when the newest is full."""
+        return not self.subwindows or self.room(coming) < coming
+
+    def is_full(self, coming: int) -> bool:
+        """Whether an insert of so many rows begins a new subwindow."""
+        return not self.subwindows or self.room(coming) <= 0
+
+    def note(self, coming: int) -> None:
+        """Note that a push brings rows."""
+        self.pushes, self.arrived = self.pushes + 1, self.arrived + coming
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether all rows of a whole window, which is never full, came after the last choice."""
+        newest = self.subwindows[-1] if self.subwindows else None
+        enough = max(len(self), FEW_PUSHES)
+        return isinstance(newest, WholeWindow) and self.arrived >= enough
+
+    def typical_batch(self, coming: int) -> int:
+        """Return the rows of a push, on average since the last choice; count anew."""
+        pushes, arrived = self.pushes, self.arrived
+        self.pushes = self.arrived = 0
+        return arrived // pushes if pushes else coming
+
+    def storing(self, batch: Prepared) -> Iterator[Create | Insert]:
+        """Yield the commands that store a batch: late rows apart, the others in the newest.
+
+        Each must have been carried out before the next is asked for.
+        """
+        if batch.times is not None and self.subwindows and len(batch):
+            late, batch = self._set_late_aside(batch, batch.times)
+            yield from late
+        first = 0
+        while first < len(batch):
+            rest = batch.take(slice(first, None)) if first else batch
+            if self.is_full(len(rest)):
+                yield self._next(rest)
+            room = self.room(len(rest))
+            last = first + min(room, self.sizes.at_once, len(rest))
+            yield Insert(self, rest if last == len(batch) else batch.take(slice(first, last)))
+            first = last
+
+    def make_subwindow(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
+        """Make an empty subwindow, whose index knows what the one before has learnt."""
+        before = self.subwindows[-1] if self.subwindows else None
+        if before is not None and before.kind == (self.layout, self.structure):
+            index = before.index.successor(capacity)
+        else:
+            index = self.make_index(self.structure, capacity)
+        return self.enclose(index, self.layout, self.structure, start)
+
+    def enclose(
+        self,
+        index: Structure,
+        layout: Layout,
+        structure: str,
+        start: int = MIN_KEY,
+        copies: bool = True,
+    ) -> Subwindow:
+        """Return a subwindow around an index, without rows so far."""
+        kind: type[Subwindow] = Subwindow
+        if isinstance(index, WindowIndex):
+            kind = WholeWindow
+        elif layout.crossed is not None:
+            kind = CrossedWindow
+        return kind.create(self.plan, layout, structure, index, self.numbered, start, copies)
+
+    def alone(self, batch: Prepared) -> Subwindow:
+        """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
+        structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
+        index = self.make_index(structure, len(batch))
+        subwindow = self.enclose(index, self.layout, structure, copies=False)
+        subwindow.insert(batch)
+        return subwindow
+
+    def _next(self, coming: Prepared) -> Create:
+        """Return the command that begins the next subwindow."""
+        start = MIN_KEY
+        if self.subwindows and coming.times is not None:
+            start = self._next_start(coming.times)
+        # The first one may stay small; where one was filled, the next will be.
+        fills = self.sizes.ticks is None and bool(self.subwindows)
+        capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
+        if self.structure in WINDOW_INDEXES:
+            capacity = self.sizes.rows or capacity
+        return Create(self, capacity, start)
+
+    def _next_start(self, times: Keys) -> int:
+        """Return where the next subwindow starts: at the end of the newest.
+
+        But not after half of what is coming: a single time far ahead would make all that follows
+        late.
+        """
+        newest, middle = self.subwindows[-1], times.size // 2
+        median = int(np.partition(times, middle)[middle])
+        return max(newest.start, min(newest.newest, median))
+
+    def _set_late_aside(self, batch: Prepared, times: Keys) -> tuple[list[Insert], Prepared]:
+        """Return the commands that put late rows into the side indexes, and the other rows."""
+        late = []
+        is_full = self.is_full(len(batch))
+        newest_start = self._next_start(times) if is_full else self.subwindows[-1].start
+        starts = np.array([subwindow.start for subwindow in self.subwindows])
+        owners = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
+        stays = times >= newest_start
+        for owner in np.unique(owners[~stays]):
+            subwindow = self.subwindows[owner]
+            rows = np.flatnonzero(~stays & (owners == owner))
+            aside, stays[rows[subwindow.side_room :]] = rows[: subwindow.side_room], True
+            if aside.size:
+                late.append(Insert(self, batch.take(aside), late=subwindow))
+        return late, batch if stays.all() else batch.take(np.flatnonzero(stays))
+
+    def expiring(self, before: int) -> list[Expire]:
+        """Return the commands that drop what is before a time, or an ordinal."""
+        commands = []
+        for held in self.subwindows:
+            if held.last < before:
+                commands.append(Expire(self, held))
+            elif isinstance(held, WholeWindow) and held.first < before:
+                commands.append(Expire(self, held, before))
+        return commands
+
+    def check(self) -> None:
+        """Assert every subwindow's invariants, and that the starts ascend."""
+        for subwindow in self.subwindows:
+            subwindow.check()
+            assert len(subwindow)
+        starts = [subwindow.start for subwindow in self.subwindows]
+        assert starts == sorted(starts)
+
+
+def make_chains(
+    plan: JoinPlan,
+    window: Window | None,
+    structure: str,
+    numbered: bool,
+    threads: int,
+    cores: int = 1,
+) -> dict[Side, Chain]:
+    """Return an empty chain for each side; each of ``cores`` should get a subwindow of it."""
+    first = "bi_sort" if structure == "auto" else structure
+
+    def new_index(structure: str, capacity: int) -> Structure:
+        return make_index(structure, capacity, threads)
+
+    return {
+        side: Chain(plan, sizes_of(window, plan, side, cores), first, new_index, numbered)
+        for side in SIDES
+    }

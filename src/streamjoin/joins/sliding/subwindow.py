@@ -1,0 +1,187 @@
+"""A subwindow: some tuples of one stream, their index, and their columns (PanJoin III-A).
+
+Row ids count the subwindow's rows from 0 in the order of their arrival::
+
+    rows      0 1 2 3 4 5 | 6 7           columns of the input, gathered only for matches
+    index     by key: 3 0 5 1 4 2         tuples that arrived while it was the newest
+    side      by key:               7 6   late tuples, in a small index of their own (III-G2)
+
+The keys that its index does not answer exactly are kept as plain columns, to filter candidates.
+
+Invariants, asserted by ``check``:
+    1. ``index`` and ``side`` together hold each row id once.
+    2. Every key column has one entry a row.
+    3. ``oldest`` and ``newest`` are the least and the greatest event time of the rows.
+    4. ``side`` holds at most a quarter of the rows.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from streamjoin.indexes.matches import Candidates
+from streamjoin.indexes.protocol import Sorted, Structure
+from streamjoin.joins.rows import Column, Ordinals, Rows
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from streamjoin.plans.plan import JoinPlan, Layout
+from streamjoin.plans.prepared import Prepared
+
+
+@dataclass
+class Subwindow:
+    """Rows, index and key columns; the module docstring gives the layout."""
+
+    plan: JoinPlan
+    layout: Layout
+    structure: str  # the name of its index
+    rows: Rows
+    index: Structure
+    side: Structure | None = None
+    start: int = MIN_KEY  # time windows: rows from this time on belong here or to a later one
+    equality_keys: list[Column] = field(default_factory=list)
+    range_keys: dict[int, Column] = field(default_factory=dict)
+    ordinals: Ordinals | None = None
+    oldest: int = MAX_KEY
+    newest: int = MIN_KEY
+    is_sealed: bool = False
+
+    @classmethod
+    def create(
+        cls,
+        plan: JoinPlan,
+        layout: Layout,
+        structure: str,
+        index: Structure,
+        numbered: bool,
+        start: int = MIN_KEY,
+        copies: bool = True,
+    ) -> Self:
+        """Make an empty subwindow with the key columns that its layout leaves to filter."""
+        needless = plan.answered(layout) - {plan.time_part}
+        return cls(
+            plan,
+            layout,
+            structure,
+            cls.make_rows(copies),
+            index,
+            start=start,
+            equality_keys=[] if plan.is_exact(layout) else [Column() for _ in plan.equalities],
+            range_keys={i: Column() for i in range(len(plan.ranges)) if i not in needless},
+            ordinals=Ordinals() if numbered else None,
+        )
+
+    @classmethod
+    def make_rows(cls, copies: bool) -> Rows:
+        """Make what keeps the columns."""
+        return Rows(copies)
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+    @property
+    def kind(self) -> tuple[Layout, str]:
+        """What the index is sorted by, and how it is made."""
+        return self.layout, self.structure
+
+    def insert(self, batch: Prepared) -> None:
+        """Add rows to the index."""
+        self._insert(batch, self.index)
+
+    @property
+    def side_room(self) -> int:
+        """How many more late rows the side index takes: it stays below a quarter of the whole."""
+        held = 0 if self.side is None else len(self.side)
+        return max((len(self) - held) // 3 - held, 0)
+
+    def insert_late(self, batch: Prepared, make_index: Callable[[], Structure]) -> None:
+        """Add rows that came after this subwindow was closed to its side index."""
+        if self.side is None:
+            self.side = make_index()
+        self._insert(batch, self.side)
+
+    def _insert(self, batch: Prepared, index: Structure) -> None:
+        self.put([self._numbered(batch, order) for order in self.layout.orders], index)
+        self.append(batch)
+
+    def _numbered(self, batch: Prepared, order: Layout) -> Sorted:
+        """Return a batch's keys in an order, with the row ids that its rows are going to have."""
+        ordered = batch.ordered(order)
+        return ordered.keys, ordered.order + np.int32(len(self)) if len(self) else ordered.order
+
+    def put(self, orders: list[Sorted], index: Any) -> None:
+        """Add tuples to an index, given in all orders of the layout."""
+        [(keys, row_ids)] = orders
+        index.insert(keys, row_ids)
+
+    def ask(self, batch: Prepared, rows: slice) -> Any:
+        """Return what rows of a batch, in its order of probing, look for; see `search`."""
+        return batch.ranges(self.layout, rows)
+
+    def search(self, asked: Any) -> Iterator[Candidates]:
+        """Look in all indexes for what was asked, of a subwindow with the same layout."""
+        for lower, upper in asked:
+            for index in self.indexes:
+                for matches in index.probe(lower, upper):
+                    if len(matches):
+                        yield matches
+
+    def append(self, batch: Prepared) -> None:
+        """Keep a batch's rows and keys; its tuples are in an index already."""
+        self.rows.append(batch.rows)
+        for column, keys in zip(self.equality_keys, batch.keys.equalities, strict=False):
+            column.append(keys)
+        for part, column in self.range_keys.items():
+            column.append(batch.keys.ranges[part])
+        if self.ordinals is not None:
+            assert batch.ordinals is not None
+            self.ordinals.append(batch.ordinals)
+        times = batch.times
+        if times is not None and times.size:
+            self.oldest = min(self.oldest, int(times.min()))
+            self.newest = max(self.newest, int(times.max()))
+
+    def seal(self) -> None:
+        """Close for inserts: the rows become one piece, the index drops its slack."""
+        if not self.is_sealed:
+            self.rows.seal()
+            self.index.seal()
+            self.is_sealed = True
+
+    @property
+    def last(self) -> int:
+        """The last ordinal or, in time windows, the greatest time."""
+        if self.ordinals is None or self.plan.time_part is not None:
+            return self.newest
+        return self.ordinals.last
+
+    @property
+    def indexes(self) -> list[Any]:
+        """The index, and the side index if there is one."""
+        return [self.index] if self.side is None else [self.index, self.side]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, keys and indexes."""
+        parts: list[Rows | Column | Structure] = [
+            self.rows,
+            *self.equality_keys,
+            *self.range_keys.values(),
+            *self.indexes,
+        ]
+        held = sum(part.nbytes for part in parts)
+        return held if self.ordinals is None else held + self.ordinals.nbytes
+
+    def check(self) -> None:
+        """Assert the invariants; tests call this after every step."""
+        for index in self.indexes:
+            index.check()
+        held = np.concatenate([index.to_arrow()["row_ids"].to_numpy() for index in self.indexes])
+        assert np.array_equal(np.sort(held), np.arange(len(self)))
+        columns = [*self.equality_keys, *self.range_keys.values()]
+        assert all(column.size == len(self) for column in columns)
+        assert self.side is None or 4 * len(self.side) <= len(self)
+        if self.plan.time_part is not None and len(self):
+            times = self.range_keys[self.plan.time_part].values
+            assert (self.oldest, self.newest) == (times.min(), times.max())

@@ -1,0 +1,169 @@
+"""A whole window in one piece: its index forgets row by row (`indexes.trees.window_index`).
+
+It stands in a chain like any subwindow, and is never full. Row ids count from the oldest row that
+is left, so forgetting renumbers the others, without touching them::
+
+    rows      0 1 2 3 4 5 6 7          forget 3:         0 1 2 3 4
+    keys      9 4 4 7 1 8 2 5                            7 1 8 2 5
+
+Rows of a count window leave in the order of their arrival. Those of a time window may not: where
+most of the oldest rows have left and a few have not, these few are put behind the newest, as if
+they had come again, so that one row with a time far ahead does not hold up all that came after it.
+
+Invariants, asserted by ``check``: those of a subwindow, and
+    5. ``keys`` are the index's, in the order of row ids.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from streamjoin.indexes.trees.window_index import WindowIndex
+from streamjoin.joins.rows import Column, Rows
+from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.plans.prepared import Prepared
+
+PARTS = 16  # rows of a time window are forgotten a sixteenth at a time, or
+FEW_ROWS = 1 << 10  # this many
+MOST_LEFT = 8  # at most an eighth of them come again
+
+
+@kernel
+def count_leading(values: Keys, before: int) -> int:
+    """Count the values at the beginning that are all below a bound."""
+    count = 0
+    while count < values.size and values[count] < before:
+        count += 1
+    return count
+
+
+@dataclass
+class WholeWindow(Subwindow):
+    """Rows, index and key columns; the module docstring gives the layout."""
+
+    index: WindowIndex
+    keys: Column = field(default_factory=Column)
+
+    @classmethod
+    def make_rows(cls, copies: bool) -> Rows:
+        """Make what keeps the columns."""
+        return Rows(copies, rolls=True)
+
+    def append(self, batch: Prepared) -> None:
+        """Keep a batch's rows and keys; its tuples are in the index already."""
+        super().append(batch)
+        self.keys.append(batch.plan.index_keys(self.layout, batch.keys))
+
+    @property
+    def side_room(self) -> int:
+        """Late rows go into the newest window, like any others."""
+        return 0
+
+    def seal(self) -> None:
+        """Note that no more rows come; those that are there still leave one by one."""
+        self.is_sealed = True
+
+    @property
+    def first(self) -> int:
+        """The first ordinal or, in time windows, the least time."""
+        if self.ordinals is None or self.plan.time_part is not None:
+            return self.oldest
+        return self.ordinals.first
+
+    def forget(self, before: int) -> None:
+        """Drop the rows that are before a time, or an ordinal."""
+        if self.plan.time_part is None:
+            assert self.ordinals is not None
+            self._drop(self.ordinals.count_before(before))
+            return
+        times = self.range_keys[self.plan.time_part]
+        dropped = False
+        while len(self):
+            part = times.values[: max(len(self) // PARTS, FEW_ROWS)]
+            stays = np.flatnonzero(part >= before)
+            if MOST_LEFT * stays.size > part.size or (part.size == len(self) and stays.size):
+                count = count_leading(part, before)
+                dropped = dropped or count > 0
+                self._drop(count)
+                break
+            self._put_behind(stays)
+            self._drop(part.size)
+            dropped = True
+        if dropped:
+            self.note_times()
+
+    def count_gone(self, before: int) -> tuple[int, bool]:
+        """Count the oldest rows that are before a time, or an ordinal.
+
+        Tells as well whether most rows behind them have left too, but for a few.
+        """
+        if self.plan.time_part is None:
+            assert self.ordinals is not None
+            return self.ordinals.count_before(before), False
+        times = self.range_keys[self.plan.time_part].values
+        # A watermark may lie beyond all times there are, which no kernel can take.
+        gone = len(self) if before > MAX_KEY else count_leading(times, max(before, MIN_KEY))
+        part = times[gone : gone + max(len(self) // PARTS, FEW_ROWS)]
+        left = int(np.count_nonzero(part >= before))
+        return gone, part.size >= FEW_ROWS and MOST_LEFT * left <= part.size
+
+    def glimpse(self) -> "WholeWindow":
+        """Return the window as it is now, to be read while rows come and go."""
+        return replace(self, rows=self.rows.glimpse())
+
+    def _drop(self, count: int) -> None:
+        """Forget the oldest rows, and their tuples."""
+        if count:
+            self.index.expire(self.keys.values[:count])
+            self.drop_rows(count)
+
+    def drop_rows(self, count: int) -> None:
+        """Forget what is kept of the oldest rows beside their tuples in the index."""
+        for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
+            column.drop(count)
+        self.rows.drop(count)
+        if self.ordinals is not None:
+            self.ordinals.drop(count)
+
+    def rebuild(self) -> None:
+        """Make the index anew from the keys."""
+        keys = self.keys.values
+        order = np.argsort(keys, kind="stable")
+        self.index = self.index.successor(keys.size)
+        self.index.insert(keys[order], order.astype(np.int32))
+
+    def _put_behind(self, row_ids: Keys) -> None:
+        """Store rows once more, behind all others."""
+        if not row_ids.size:
+            return
+        places = np.arange(len(self), len(self) + row_ids.size, dtype=np.int32)
+        keys = self.keys.values[row_ids]
+        order = np.argsort(keys, kind="stable")
+        self.index.insert(keys[order], places[order])
+        for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
+            column.append(column.values[row_ids])
+        if self.ordinals is not None:
+            self.ordinals.append(self.ordinals.of(row_ids.astype(np.int32)))
+        self.rows.append(self.rows.take(row_ids.astype(np.int32)))
+
+    def note_times(self) -> None:
+        """Look which times are left."""
+        if self.plan.time_part is None:
+            return
+        times = self.range_keys[self.plan.time_part].values
+        self.oldest = int(times.min()) if times.size else MAX_KEY
+        self.newest = int(times.max()) if times.size else MIN_KEY
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, keys and index."""
+        return super().nbytes + self.keys.nbytes
+
+    def check(self) -> None:
+        """Assert the invariants; tests call this after every step."""
+        super().check()
+        assert self.keys.size == len(self)
+        held = self.index.to_arrow()
+        row_ids = held["row_ids"].to_numpy()
+        assert np.array_equal(held["keys"].to_numpy(), self.keys.values[row_ids])

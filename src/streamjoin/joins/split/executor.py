@@ -1,0 +1,339 @@
+"""SplitJoin as an executor of the engine: cores, the two trees, and the threads they run on.
+
+::
+
+    source -> distribution tree -> join cores -> gathering tree -> consumer
+              (its root: the       (a thread      (its root: the
+               source's thread)     each)          consumer's thread)
+
+Between any two threads there is a channel of bounded depth, so whoever is slow slows down those
+before it. A step either waits, searched by all cores before any stores it (`search`, then
+`store`), or follows others into the channels without waiting (`submit`, while another thread takes
+what is `gathered`). Threads start with the first step, and end when the executor is closed or
+forgotten.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Any, TypeVar
+from weakref import finalize
+
+import pyarrow as pa
+
+from streamjoin.errors import CoreError
+from streamjoin.joins.channels import Channel
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step, Work
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.split import distribution, gathering
+from streamjoin.joins.split.core import Core
+from streamjoin.joins.split.gathering import Gatherer, Mixer
+from streamjoin.joins.split.losses import describe, raise_error
+from streamjoin.joins.split.turns import Turn
+from streamjoin.kernels.forks import refuse_elsewhere
+from streamjoin.kernels.interrupts import lend
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.ordering import Ordering
+
+N = TypeVar("N", int, float)
+FANOUT = 8  # of both trees
+DEPTH = 4  # of every channel: steps on their way down, parts on their way up
+TIMINGS = 1 << 14  # steps whose times are kept
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a step went through the stages, by `time.perf_counter`."""
+
+    step: int
+    sent: float
+    spans: tuple[Span, ...]  # of each core
+    gathered: float
+
+
+class SplitExecutor:
+    """Join cores with a part of the windows each; the module docstring gives the design."""
+
+    def __init__(
+        self,
+        managers: Sequence[Manager],
+        ordering: Ordering | None,
+        schema: pa.Schema,
+        fanout: int = FANOUT,
+        depth: int = DEPTH,
+    ) -> None:
+        self.ordering, self.schema, self.fanout, self.depth = ordering, schema, fanout, depth
+        sizes = {side: chain.sizes for side, chain in managers[0].chains.items()}
+        self.cores = [
+            Core(number, manager, sizes, ordering) for number, manager in enumerate(managers)
+        ]
+        self.living = tuple(range(len(self.cores)))
+        self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self._starting = Lock()
+        self._sending = Lock()  # all cores get everything in the same order
+        self._process: int | None = None  # in which the threads run
+        self._steps = 0
+        self._arrived = 0
+        self._sent: dict[int, float] = {}
+        self._searched: Step | None = None  # until its last match has come
+        self._losses: list[Problem] = []
+        self._distributor: distribution.Distributor | None = None
+        self._gatherer: Gatherer | None = None
+
+    def _start(self) -> tuple[distribution.Distributor, Gatherer]:
+        """Start the threads, unless they run already; source and consumer may both be the first."""
+        if self._process is not None:
+            refuse_elsewhere(self._process)
+        with self._starting:
+            if self._distributor is None or self._gatherer is None:
+                self._distributor, self._gatherer = self._build()
+            return self._distributor, self._gatherer
+
+    def _build(self) -> tuple[distribution.Distributor, Gatherer]:
+        """Put the trees together and start their threads."""
+        self._process = os.getpid()
+        inboxes = [Channel[Work](self.depth) for _ in self.cores]
+        outboxes = [Channel[Part](self.depth) for _ in self.cores]
+        root, downward, relays = distribution.grow(inboxes, self.fanout, self.depth)
+        upward: list[Channel[Part]] = []
+        if self.ordering is None:
+            outboxes = [Channel[Part](self.depth * len(self.cores))] * len(self.cores)
+            gatherer: Gatherer = Mixer(outboxes[0], len(self.cores))
+        else:
+            tree = gathering.grow(outboxes, self.ordering, self.schema, self.fanout, self.depth)
+            gatherer, upward, mergers = tree
+            relays += mergers
+        for core, inbox, outbox in zip(self.cores, inboxes, outboxes, strict=True):
+            name = f"streamjoin core {core.number}"
+            Thread(target=core.run, args=(inbox, outbox), name=name, daemon=True).start()
+        for relay in relays:
+            Thread(target=relay, name="streamjoin tree", daemon=True).start()
+        channels: list[Channel[Any]] = [*inboxes, *outboxes, *downward, *upward]
+        self._close = finalize(self, close, channels)
+        return root, gatherer
+
+    def close(self) -> None:
+        """End the threads; there is no way back."""
+        if self._distributor is not None:
+            self._close()
+
+    # What an engine asks for.
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by phase, all cores together."""
+        return total([core.manager.seconds for core in self.cores])
+
+    @property
+    def commands(self) -> dict[str, int]:
+        """Commands that the cores have carried out, by kind."""
+        return total([core.manager.commands for core in self.cores])
+
+    @property
+    def parts(self) -> list[dict[Side, Chain]]:
+        """The chains of every core, when all have done what they were sent."""
+        self.wait()
+        return [core.manager.parts[0] for core in self.cores]
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """Whose turn it is to store, which all cores know alike."""
+        self.wait()
+        return {side: asdict(turn) for side, turn in self.cores[0].turns.items()}
+
+    @turns.setter
+    def turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        for core in self.cores:
+            core.turns = {side: Turn(**turn) for side, turn in saved.items()}
+
+    def wait(self) -> None:
+        """Wait until all cores have done what they were sent."""
+        if self._distributor is not None:
+            self._drop_rest()
+            self._drain(self._send({}, is_last=True))
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Let all cores look for matches, and give them in order."""
+        self._drop_rest()
+        self._searched = step = self._send(batches, interleaved, deliver)
+        for gathered in self.gathered():
+            if gathered.step is step:
+                if gathered.ends:
+                    self._searched = None
+                yield from gathered.found
+                raise_error(gathered.problems)
+                if gathered.ends:
+                    return
+
+    def store(self, batches: Batches) -> None:
+        """Let the cores whose turn it is store what was searched last."""
+        distributor, _ = self._start()
+        _, self._arrived = self._span(batches)
+        with self._sending:
+            distributor.send(Work(self.living, stores=True))
+
+    is_lasting = False  # an index moves its rows
+    can_undo = False  # what is stored
+
+    def begin(self) -> None:
+        """Do nothing: a search can be undone until its rows are stored."""
+
+    def undo(self) -> None:
+        """Do nothing now: the cores drop what is left of a search when the next one comes."""
+
+    def conclude(self) -> None:
+        """Do nothing: there is nothing to keep for it."""
+
+    def ends(self, clock: Clock) -> bool:
+        """Whether `advance` changes anything; it may."""
+        return True
+
+    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Give nothing: a match is found as soon as both rows are there."""
+        return iter(())
+
+    @property
+    def holdings(self) -> Holdings:
+        """What all cores hold."""
+        self.wait()
+        return Holdings.of([core.manager.chains for core in self.cores])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all chains hold."""
+        return self.holdings.nbytes
+
+    def advance(self, clock: Clock) -> None:
+        """Tell all cores how far the streams have come."""
+        if self._distributor is not None:
+            distributor, _ = self._start()
+            self._drop_rest()
+            with self._sending:
+                distributor.send(Work(self.living, clock=clock))
+
+    # Steps that do not wait for each other.
+
+    def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
+        """Send a step on its way, to be searched and stored, and then let the clock advance."""
+        self._send(batches, interleaved, clock=clock)
+
+    def submit_last(self) -> None:
+        """Send an empty step: when it has been gathered, so have all before it."""
+        self._send({}, is_last=True)
+
+    def set_threads(self, threads: int) -> None:
+        """Let each core work with another number of threads from now on."""
+        for core in self.cores:
+            core.manager.set_threads(threads)
+
+    def release(self) -> None:
+        """Keep the threads: cores have their part of the windows for good."""
+
+    def gathered(self) -> Iterator[Gathered]:
+        """Yield whatever comes, for ever."""
+        _, gatherer = self._start()
+        while True:
+            gathered = gatherer.take()
+            if gathered.ends:
+                number = gathered.step.number
+                sent = self._sent.pop(number)
+                self.timings.append(Timing(number, sent, gathered.spans, perf_counter()))
+                self._bury([each for each in gathered.problems if each.lost is not None])
+            yield gathered
+
+    def _drop_rest(self) -> None:
+        """Drop what is left of a search that was interrupted, lest cores wait for room for ever."""
+        if self._searched is not None:
+            self._drain(self._searched)
+            self._searched = None
+
+    def _drain(self, step: Step) -> None:
+        """Wait for the end of a step, and drop what comes until then."""
+        for gathered in self.gathered():
+            if gathered.step is step and gathered.ends:
+                return
+
+    def _send(
+        self,
+        batches: Batches,
+        interleaved: bool = False,
+        deliver: Deliver | None = None,
+        clock: Clock | None = None,
+        is_last: bool = False,
+    ) -> Step:
+        """Send a step to all cores; with a clock, they store its rows too."""
+        distributor, _ = self._start()
+        self.sort(batches)
+        with self._sending:
+            step = self.next_step(batches, interleaved, deliver, is_last)
+            if clock is not None:
+                self._arrived = step.last
+            self._sent[step.number] = perf_counter()
+            distributor.send(Work(self.living, step, stores=clock is not None, clock=clock))
+        return step
+
+    def next_step(
+        self, batches: Batches, interleaved: bool, deliver: Deliver | None, is_last: bool
+    ) -> Step:
+        """Number a step, and tell which arrivals it has."""
+        self._steps += 1
+        step = Step(self._steps, batches, interleaved, deliver=deliver, is_last=is_last)
+        step = replace(step, holder=lend())
+        if self.ordering is not None:
+            first, last = self._span(batches)
+            step = replace(step, first=first, last=last)
+        return step
+
+    def _span(self, batches: Batches) -> tuple[int, int]:
+        """Return between which arrivals rows lie; without rows, where the streams stand."""
+        arrivals = [batch.arrivals for batch in batches.values() if len(batch)]
+        first = min((int(each[0]) for each in arrivals if each is not None), default=self._arrived)
+        last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=first)
+        return first, last
+
+    def sort(self, batches: Batches) -> None:
+        """Sort what comes once for all cores, by what they sort by now."""
+        chains = self.cores[0].manager.chains
+        if len(self.cores) > 1:
+            for side, batch in batches.items():
+                if len(batch):
+                    batch.sort(chains[OTHER[side]].layout)
+                    batch.sort(chains[side].layout)
+
+    def _bury(self, dead: list[Problem]) -> None:
+        """Share rows out among the others from now on."""
+        self._losses += dead
+        numbers = {each.core for each in dead}
+        self.living = tuple(each for each in self.living if each not in numbers)
+
+    def report(self) -> None:
+        """Raise if cores have died that nobody has been told of, or if none is left."""
+        if self._losses:
+            losses, self._losses = self._losses, []
+            raise describe(losses, len(self.living), len(self.cores)) from losses[0].error
+        if not self.living:
+            count = len(self.cores)
+            raise CoreError(
+                f"all {count} cores of this join have died, so it stores and finds nothing; "
+                "restore a snapshot, or make a new join",
+                tuple(range(count)),
+            )
+
+
+def total(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
+    """Add numbers up by name."""
+    names = sorted({name for each in every for name in each})
+    return {name: sum((each.get(name, 0) for each in every), start=0) for name in names}
+
+
+def close(channels: list[Channel[Any]]) -> None:
+    """Close channels, so that the threads between them end."""
+    for channel in channels:
+        channel.close()

@@ -1,0 +1,184 @@
+"""The gathering tree (SplitJoin 5): the matches of all join cores, brought into order by stars.
+
+Every core sends its matches in order of arrival, with a *star* behind those of each row: nothing
+more comes for it. A merger waits for each input's star, puts the matches before the earliest of
+these stars in order, and passes them on with that star; a combiner joins the matches that left and
+right rows have found::
+
+    core 0     l0r1 * l0r2 l2r2 *
+    core 1     *      l1r2      *             merged   l0r1 * l0r2 l1r2 l2r2 *
+
+Stars do not lie between rows one by one: a part of many rows carries one, the arrival up to which
+its input is complete, and ordering the part (`arranging`) gives what passing on row after row and
+star after star would give. ``Punctuated.stars`` writes them all out.
+
+Where results have no order nobody waits: all cores put into one channel.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.joins.arranging import arrange, complete, interleave, places_of
+from streamjoin.joins.channels import Channel, ClosedError
+from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
+from streamjoin.joins.punctuation import Stars
+from streamjoin.joins.split.distribution import grouped
+from streamjoin.keys.operands import Side
+from streamjoin.options.ordering import Ordering
+from streamjoin.plans.plan import SIDES
+
+Star = tuple[int, int]  # a step, and the arrival up to which it is complete
+NOBODY = -1  # no core's problem
+
+
+class Gatherer(Protocol):
+    """The root of a gathering tree."""
+
+    def take(self) -> Gathered:
+        """Return what comes next, after waiting for it."""
+        ...
+
+
+class Mixer:
+    """Results in no order: whatever comes first; a step ends with the last core's last part."""
+
+    def __init__(self, inlet: Channel[Part], cores: int) -> None:
+        self.inlet, self.cores = inlet, cores
+        self.endings: dict[int, list[Part]] = {}  # of steps that some cores have ended
+
+    def take(self) -> Gathered:
+        """Return the next part."""
+        part = self.inlet.get()
+        step, found = part.step, [each for side in part.found.values() for each in side]
+        if not part.ends:
+            return Gathered(step, step.first, step.first, found, ends=False)
+        endings = self.endings.setdefault(step.number, [])
+        endings.append(part)
+        if len(endings) < self.cores:
+            return Gathered(step, step.first, step.first, found, ends=False)
+        del self.endings[step.number]
+        problems = tuple(problem for each in endings for problem in each.problems)
+        spans = tuple(span for each in endings for span in each.spans)
+        return Gathered(step, step.first, step.last, found, True, problems, spans)
+
+
+class Merger:
+    """A node of the tree: several inputs, each in order, become one."""
+
+    def __init__(self, inlets: list[Channel[Part]], ordering: Ordering) -> None:
+        self.inlets, self.ordering = inlets, ordering
+        self.stars: list[Star] = [(0, 0)] * len(inlets)
+        self.star: Star = (0, 0)  # the earliest of them, up to which all has been passed on
+        self.steps: dict[int, Step] = {}
+        self.held: dict[Side, list[Any]] = {side: [] for side in SIDES}
+        self.problems: list[Problem] = []
+        self.spans: list[Span] = []
+
+    def take(self) -> Part:
+        """Wait for each input's star; return the matches before the earliest."""
+        for number, inlet in enumerate(self.inlets):
+            if self.stars[number] == self.star:
+                part = inlet.get()
+                self.stars[number] = (part.step.number, part.upto)
+                self.steps[part.step.number] = part.step
+                for side, found in part.found.items():
+                    self.held[side] += found
+                self.problems += part.problems
+                self.spans += part.spans
+        self.star = min(self.stars)
+        number, upto = self.star
+        step = self.steps[number]
+        part = Part(step, upto, {side: self._release(step, side, upto) for side in SIDES})
+        if upto < step.last:
+            return part
+        del self.steps[number]
+        told = tuple(self.problems), tuple(self.spans)
+        self.problems, self.spans = [], []
+        return replace(part, ends=True, problems=told[0], spans=told[1])
+
+    def _release(self, step: Step, side: Side, upto: int) -> list[Any]:
+        """Return what is held before the star, in order, and go on holding the rest."""
+        held, self.held[side] = self.held[side], []
+        if not held or step.deliver is not None:
+            return held  # nothing, or matches that nobody fetches yet
+        try:
+            half = arrange(held, self.ordering)
+        except Exception as error:  # no memory, say; who waits for this node must hear of it
+            self.problems.append(Problem(NOBODY, error))
+            return []
+        if upto == step.last:
+            return [half]
+        end = np.searchsorted(step.arrivals(side), upto)
+        count = int(np.searchsorted(places_of(half, self.ordering), end))
+        self.held[side] = [half.slice(count)] if count < half.num_rows else []
+        return [half.slice(0, count)] if count else []
+
+    def relay(self, outlet: Channel[Part]) -> None:
+        """Pass on what is merged, until a channel is closed."""
+        try:
+            while True:
+                outlet.put(self.take())
+        except ClosedError:
+            return
+
+
+class Combiner:
+    """The root: joins what left and right rows have found, in the order of their arrival."""
+
+    def __init__(self, merger: Merger, schema: pa.Schema) -> None:
+        self.merger, self.schema = merger, schema
+        self.star: Star = (0, 0)
+
+    def take(self) -> Gathered:
+        """Return what comes next, both sides together."""
+        part = self.merger.take()
+        number, since = self.star
+        if part.step.number > number:  # rows that were not stored before come again
+            since = part.step.first
+        self.star = part.step.number, part.upto
+        if part.step.deliver is not None:
+            found = [each for side in part.found.values() for each in side]
+        else:
+            found = [self._combine(part, since)]
+        return Gathered(part.step, since, part.upto, found, part.ends, part.problems, part.spans)
+
+    def _combine(self, part: Part, since: int) -> Delivery:
+        """Complete both sides; put one behind the other, or merge them where that is the order."""
+        ordering, step = self.merger.ordering, part.step
+        halves = [(side, half) for side, found in part.found.items() for half in found]
+        batches = [
+            complete(half, step.batches[side], ordering, self.schema) for side, half in halves
+        ]
+        places = tuple((side, places_of(half, ordering)) for side, half in halves)
+        if step.interleaved and len(batches) == 2:
+            batches = [interleave(batches, [step.arrivals(*each) for each in places])]
+        stars = Stars(step.batches, since, part.upto, places)
+        return Delivery(sum(batch.num_rows for batch in batches), batches, stars)
+
+
+def grow(
+    outboxes: list[Channel[Part]],
+    ordering: Ordering,
+    schema: pa.Schema,
+    fanout: int,
+    depth: int,
+) -> tuple[Combiner, list[Channel[Part]], list[Callable[[], None]]]:
+    """Return the root over these outboxes, the channels of inner nodes, and their threads."""
+    channels: list[Channel[Part]] = []
+    threads: list[Callable[[], None]] = []
+    level = outboxes
+    while len(level) > fanout:
+        below = []
+        for group in grouped(level, fanout):
+            node, outlet = Merger(group, ordering), Channel[Part](depth)
+            threads.append(partial(node.relay, outlet))
+            below.append(outlet)
+        channels += below
+        level = below
+    return Combiner(Merger(level, ordering), schema), channels, threads

@@ -1,0 +1,193 @@
+"""The rows of windows that are closed: all of them joined at once.
+
+Where the condition is an equality, by one of the study's lazy algorithms; where it has a band or an
+inequality, by the index that serves tables too. Rows of one window are joined without its number;
+those of several windows that close together, with it::
+
+    window 7      l.id = r.id                       rows of 7
+    8 and 9       l.id = r.id and window = window   rows of 8 and 9, at once
+
+Should the condition fail on a row, by a division by zero for instance, the windows are joined in
+halves, and these in halves, until what fails is one window: the others lose nothing.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.candidates import Check, Found
+from streamjoin.joins.equality.pieces import Piece
+from streamjoin.joins.equality.protocol import Lazy
+from streamjoin.joins.equality.words import encode
+from streamjoin.joins.executor import Deliver
+from streamjoin.joins.rows import Rows
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.sliding.static import join_prepared
+from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.interrupts import checkpoint
+from streamjoin.kernels.threads import share
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.plan import JoinPlan, KeyColumns
+from streamjoin.plans.prepared import Prepared
+
+MUCH = 1 << 30  # bytes of windows that are joined together, unless one has more
+Sides = dict[Side, Prepared]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows of one side that others find, and their keys."""
+
+    rows: Rows
+    keys: KeyColumns
+
+    @classmethod
+    def of(cls, batch: Prepared) -> "Held":
+        """Hold the rows of a batch."""
+        rows = Rows(copies=False)
+        rows.append(batch.rows)
+        return cls(rows, batch.keys)
+
+
+def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
+    """Return one key a row for all equalities, and whether equal ones mean that all hold."""
+    if not plan.equalities:
+        return np.zeros(keys.rows, np.int64), True
+    if len(plan.equalities) == 1 and plan.equalities[0].exact:
+        return keys.equalities[0], True
+    return plan.hash_equalities(keys), False
+
+
+def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:
+    """Turn a piece into what the engine knows; its probes are rows of ``probing`` from ``first``.
+
+    Where codes are not ``exact``, keys are still to be compared, and so are the range parts.
+    """
+    plan, checks = probing.plan, []
+    if not exact:
+        checks = [
+            Check(held, [(keys, keys)])
+            for held, keys in zip(stored.keys.equalities, probing.keys.equalities, strict=True)
+        ]
+    for part in plan.open_ranges:
+        checks.append(Check(stored.keys.ranges[part], probing.part_ranges(part)))
+    order = piece.probes - np.int32(first) if first else np.ascontiguousarray(piece.probes)
+    return Found(probing, stored, piece.matches, order, checks)
+
+
+def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
+    """Join closed rows by their equalities, with a lazy algorithm."""
+    left, right = sides["left"], sides["right"]
+    (left_keys, exact), (right_keys, _) = (
+        word_keys(each.plan, each.keys) for each in (left, right)
+    )
+    encoded = encode(left_keys, right_keys)
+    held = {side: Held.of(batch) for side, batch in sides.items()}
+    return [
+        found_of(piece, sides[piece.probing], 0, held[OTHER[piece.probing]], exact & encoded.exact)
+        for piece in lazy.join(encoded.left, encoded.right)
+        if len(piece)
+    ]
+
+
+def raise_failed(errors: list[StreamJoinError]) -> None:
+    """Raise the first of the errors of windows that have failed, if there are any."""
+    if errors:
+        failed = "the window that failed is" if len(errors) == 1 else f"{len(errors)} windows are"
+        errors[0].add_note(f"{failed} dropped, with all rows; the others are joined")
+        raise errors[0]
+
+
+class ClosedRows:
+    """Joins closed rows of one plan; ``choose`` gives a lazy algorithm for them, or None.
+
+    Both it and ``make_manager`` take the number of threads, which may change.
+    """
+
+    def __init__(
+        self,
+        plan: JoinPlan,
+        make_manager: Callable[[JoinPlan, int], Manager],
+        choose: Callable[[Sides, int], Lazy | None],
+        threads: int,
+    ) -> None:
+        self.plan, self.make_manager, self.choose = plan, make_manager, choose
+        self.threads = threads
+
+    @cached_property
+    def within_one(self) -> JoinPlan:
+        """The plan of rows that are all in one tumbling window."""
+        return replace(self.plan, equalities=self.plan.equalities[:-1])
+
+    def join(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
+        """Find the matches of closed rows, and deliver them: with one thread as they are asked for.
+
+        Several threads deliver all that a lazy algorithm has found before the first is given.
+        """
+        if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
+            return
+        sides = self._simplified(sides)
+        lazy = self.choose(sides, self.threads)
+        if lazy is not None:
+            found = join_equal(lazy, sides)
+            if self.threads == 1:
+                for each in found:
+                    checkpoint()
+                    yield from deliver(each)
+            else:
+                for items in share(lambda each: list(deliver(each)), found, self.threads):
+                    yield from items
+            return
+        manager = self.make_manager(sides["left"].plan, self.threads)
+        yield from join_prepared(manager, sides, deliver)
+
+    def join_windows(
+        self, sides: Sides, deliver: Deliver, column: int, errors: list[StreamJoinError]
+    ) -> Generator[Any, None, None]:
+        """Find the matches of windows that close together; ``column`` is the equality they are.
+
+        A window that fails takes no other with it, and adds to ``errors``.
+        """
+        try:
+            yield from self.whole(self.join(sides, deliver))
+        except StreamJoinError as error:
+            numbers = {side: batch.keys.equalities[column] for side, batch in sides.items()}
+            each = np.unique(np.concatenate(list(numbers.values())))
+            if each.size == 1:
+                errors.append(error)
+                return
+            middle = each[each.size // 2]
+            for is_upper in (False, True):
+                half = {
+                    side: batch.take(np.flatnonzero((numbers[side] >= middle) == is_upper))
+                    for side, batch in sides.items()
+                }
+                yield from self.join_windows(half, deliver, column, errors)
+
+    def whole(self, deliveries: Iterator[Any]) -> Iterable[Any]:
+        """Return deliveries of which none is given if one fails: held back, where one can."""
+        return list(deliveries) if self.plan.has_residuals else deliveries
+
+    def _simplified(self, sides: Sides) -> Sides:
+        """Leave the window's number out if there is only one."""
+        if self.plan.window_part is None:
+            return sides
+        numbers = [batch.keys.equalities[-1] for batch in sides.values()]
+        least, greatest = min(each.min() for each in numbers), max(each.max() for each in numbers)
+        if least != greatest:
+            return sides
+        return {side: planned(batch, self.within_one) for side, batch in sides.items()}
+
+
+def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
+    """Return the same rows under a plan with fewer equalities, of which they have the first."""
+    return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
+
+
+def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
+    """Return as many equalities as a plan has, and the ranges."""
+    return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)

@@ -1,0 +1,231 @@
+"""One open window whose matches are found as its rows come, by an eager algorithm.
+
+Rows are numbered through the window, each side from 0. A push may be undone until it is settled:
+then the algorithm starts anew and goes once more through the pushes that are settled. In the same
+way a window is restored: from its rows, and how they were cut into pushes where that matters.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from streamjoin.errors import SnapshotError
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.equality.pieces import Piece
+from streamjoin.joins.equality.protocol import Eager
+from streamjoin.joins.equality.registry import make_eager
+from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
+from streamjoin.joins.rows import Column, Rows
+from streamjoin.joins.tumbling.closed import Held, found_of, planned, word_keys
+from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
+from streamjoin.plans.prepared import Prepared
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An eager algorithm, and what it is made with."""
+
+    name: str
+    threads: int
+    tuning: tuple[tuple[str, int], ...] = ()
+
+    def make(self) -> Eager:
+        """Return it, for a new window."""
+        return make_eager(self.name, self.threads, **dict(self.tuning))
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether what it has found so far depends on how its rows were pushed."""
+        return self.name.startswith("pmj")
+
+
+@dataclass
+class WindowSide:
+    """The rows of one side, and their keys."""
+
+    rows: Rows = field(default_factory=Rows)
+    equalities: list[Column] = field(default_factory=list)
+    ranges: list[Column] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, plan: JoinPlan) -> "WindowSide":
+        """Make an empty one."""
+        return cls(Rows(), [Column() for _ in plan.equalities], [Column() for _ in plan.ranges])
+
+    def append(self, batch: Prepared) -> None:
+        """Add rows."""
+        self.rows.append(batch.rows)
+        for column, keys in zip(self.equalities, batch.keys.equalities, strict=True):
+            column.append(keys)
+        for column, keys in zip(self.ranges, batch.keys.ranges, strict=True):
+            column.append(keys)
+
+    def cut(self, count: int) -> None:
+        """Forget all rows but the first ones."""
+        self.rows.cut(count)
+        for column in (*self.equalities, *self.ranges):
+            column.size = min(column.size, count)
+
+    def keys(self, first: int = 0) -> KeyColumns:
+        """Return the keys of the rows from ``first`` on."""
+        return KeyColumns(
+            tuple(column.values[first:] for column in self.equalities),
+            tuple(column.values[first:] for column in self.ranges),
+            self.rows.size - first,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows and keys."""
+        columns = (*self.equalities, *self.ranges)
+        return self.rows.nbytes + sum(column.nbytes for column in columns)
+
+
+class EagerWindow:
+    """See the module docstring; ``plan`` is that of rows in one window."""
+
+    def __init__(self, plan: JoinPlan, recipe: Recipe) -> None:
+        self.plan, self.recipe = plan, recipe
+        self.eager = recipe.make()
+        self.sides: dict[Side, WindowSide] = {side: WindowSide.of(plan) for side in SIDES}
+        self.steps = {side: Column() for side in SIDES}  # rows after each push that is settled
+        self.is_settled = True
+        self.counts = dict.fromkeys(SIDES, 0)  # rows before the last push
+        self.exact = True  # so far, equal codes mean equal keys
+
+    def count(self, side: Side) -> int:
+        """Return how many rows a side has."""
+        return self.sides[side].rows.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows and of what finds them."""
+        return self.eager.nbytes + sum(side.nbytes for side in self.sides.values())
+
+    def push(self, batches: Mapping[Side, Prepared]) -> list[Found]:
+        """Take rows in, and return what they match; until `settle`, `undo` takes them out again."""
+        self.is_settled = False
+        self.counts = {side: self.count(side) for side in SIDES}
+        words: dict[Side, Words] = {}
+        for side, batch in batches.items():
+            batch = planned(batch, self.plan)
+            words[side] = self._words(batch.keys, self.count(side))
+            self.sides[side].append(batch)
+        return self._found(
+            self.eager.push(words.get("left", NO_WORDS), words.get("right", NO_WORDS))
+        )
+
+    def close(self) -> list[Found]:
+        """Return what only the end gives; nothing may be pushed any more."""
+        return self._found(self.eager.close())
+
+    def settle(self) -> None:
+        """Keep what was pushed."""
+        if not self.is_settled:
+            for side in SIDES:
+                if not self.recipe.has_runs:
+                    self.steps[side].drop(self.steps[side].size)
+                self.steps[side].append(np.array([self.count(side)]))
+            self.is_settled = True
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What `restore` needs beside the rows."""
+        steps = {side: self.steps[side].values.tolist() for side in SIDES}
+        return {"recipe": asdict(self.recipe), "steps": steps}
+
+    @classmethod
+    def restore(
+        cls, plan: JoinPlan, saved: dict[str, Any], batches: Mapping[Side, Prepared]
+    ) -> "EagerWindow":
+        """Return a window that goes on where another one was, once it `is_whole`."""
+        fields = saved["recipe"]
+        tuning = tuple((name, value) for name, value in fields["tuning"])
+        window = cls(plan, Recipe(fields["name"], fields["threads"], tuning))
+        for side in SIDES:
+            steps = np.array(saved["steps"][side], np.int64)
+            if (np.diff(steps, prepend=0) < 0).any():
+                raise SnapshotError(f"rows cannot have been pushed as {steps.tolist()}")
+            window.steps[side].append(steps)
+        window.take_back(batches)
+        return window
+
+    def take_back(self, batches: Mapping[Side, Prepared]) -> None:
+        """Take back rows that were stored before; with the last of them, the window is whole."""
+        for side, batch in batches.items():
+            self.sides[side].append(planned(batch, self.plan))
+            if self.count(side) > self._pushed(side):
+                raise SnapshotError(
+                    f"{self.count(side)} rows were stored of {self._pushed(side)} that were pushed"
+                )
+        if self.is_whole:
+            self.replay()
+
+    def _pushed(self, side: Side) -> int:
+        return int(sum(self.steps[side].values[-1:]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows that were ever pushed are there."""
+        return all(self.count(side) == self._pushed(side) for side in SIDES)
+
+    def undo(self) -> None:
+        """Take the last push out, if it is not settled."""
+        if self.is_settled:
+            return
+        for side in SIDES:
+            settled = self.steps[side].values
+            self.sides[side].cut(int(settled[-1]) if settled.size else 0)
+        self.is_settled = True
+        self.replay()
+
+    def undo_settled(self) -> None:
+        """Take the last push out, which is settled."""
+        for side, count in self.counts.items():
+            self.sides[side].cut(count)
+            steps = self.steps[side]
+            steps.size -= 1
+            if not self.recipe.has_runs and any(self.counts.values()):
+                steps.append(np.array([count]))
+        self.replay()
+
+    def replay(self) -> None:
+        """Let the algorithm go through all pushes once more; it may have begun to close."""
+        self.eager = self.recipe.make()
+        steps = {side: [0, *self.steps[side].values.tolist()] for side in SIDES}
+        words = {side: self._words(self.sides[side].keys(), 0) for side in SIDES}
+        spans = zip(*(pairwise(steps[side]) for side in SIDES), strict=True)
+        for left, right in spans:
+            self.eager.push(words["left"][slice(*left)], words["right"][slice(*right)])
+
+    def rows_of(self, side: Side) -> list[Prepared]:
+        """Return the rows of a side, as they were pushed."""
+        return [self._prepared(side, 0)] if self.count(side) else []
+
+    def _words(self, keys: KeyColumns, first: int) -> Words:
+        one, exact = word_keys(self.plan, keys)
+        words, whole = make_words(one, first=first)
+        self.exact &= exact and whole
+        return words
+
+    def _prepared(self, side: Side, first: int) -> Prepared:
+        """Return the rows of a side from ``first`` on, as one batch."""
+        held = self.sides[side]
+        return Prepared(self.plan, side, held.rows.stretch(first), held.keys(first))
+
+    def _found(self, pieces: list[Piece]) -> list[Found]:
+        """Turn pieces into what the engine knows; those of one side share its rows."""
+        found = []
+        for side in SIDES:
+            of_side = [piece for piece in pieces if piece.probing == side and len(piece)]
+            if not of_side:
+                continue
+            first = min(int(piece.probes.min()) for piece in of_side)
+            probing, other = self._prepared(side, first), self.sides[OTHER[side]]
+            stored = Held(other.rows.glimpse(), other.keys())
+            found += [found_of(piece, probing, first, stored, self.exact) for piece in of_side]
+        return found

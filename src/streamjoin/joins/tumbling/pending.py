@@ -1,0 +1,198 @@
+"""Rows that wait until their tumbling windows close, of one side.
+
+Batches are kept as they come, small ones put together, and the rows of each are in the order of
+their windows, those of one window as they came. So what is due stands at the front of a batch, and
+to drop it moves the place where the batch begins::
+
+    windows     3 3 3 4 4 4 4 5 5 5 5 6 6 6 6
+    bound 4    |due .|still waits . . . . . .|
+    bound 6    |gone .|due . . . . . .|waits |   then 4 of 15 are left: they are copied
+
+Invariants, of each batch (`check`):
+
+1. the numbers of its windows never fall, and ``first`` and ``last`` are those at its ends;
+2. more than half of the rows that its memory holds still wait.
+
+A row is copied when it comes, and less than once more, on average, because the memory of rows that
+are gone is given back: the rest is copied when half of them are gone or more. Small batches that
+are put together are copied a few times.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamjoin.errors import SchemaError
+from streamjoin.kernels.compile import Keys, Positions
+from streamjoin.keys.operands import Side
+from streamjoin.plans.prepared import Prepared, concatenate
+
+WINDOW = -1  # the window is the last of a row's equalities
+SMALL = 1 << 12  # rows of a batch that others are put together with
+Places = slice | Positions
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A batch in the order of its windows, and its last rows, which still wait."""
+
+    whole: Prepared
+    batch: Prepared
+
+    @property
+    def first(self) -> int:
+        """The number of its first window."""
+        return int(window_numbers(self.batch)[0])
+
+    @property
+    def last(self) -> int:
+        """The number of its last window."""
+        return int(window_numbers(self.batch)[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held."""
+        return self.whole.rows.nbytes + self.whole.keys.nbytes
+
+    def count_before(self, bound: int) -> int:
+        """Return how many rows are of windows before ``bound``."""
+        if self.last < bound:  # which may be greater than any key
+            return len(self.batch)
+        return int(np.searchsorted(window_numbers(self.batch), bound))
+
+    def without(self, count: int) -> "Waiting":
+        """Return what is left without the first rows."""
+        if 2 * (len(self.batch) - count) > len(self.whole):
+            return Waiting(self.whole, self.batch.take(slice(count, None)))
+        rest = self.batch.take(np.arange(count, len(self.batch)))
+        return Waiting(rest, rest)
+
+
+def window_numbers(batch: Prepared) -> Keys:
+    """Return the numbers of the windows that rows are in."""
+    return batch.keys.equalities[WINDOW]
+
+
+def distinct(numbers: Keys) -> set[int]:
+    """Return the different ones of numbers that never fall."""
+    return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
+
+
+def by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Places]]]:
+    """Tell which of the rows that are kept are in which window, oldest first; they stay in order.
+
+    A slice has all of them.
+    """
+    parts: dict[int, dict[Side, Places]] = {}
+    for side, each in batches.items():
+        batch = each.kept
+        if not len(batch):
+            continue
+        numbers = window_numbers(batch)
+        if numbers.min() == numbers.max():
+            parts.setdefault(int(numbers[0]), {})[side] = slice(None)
+            continue
+        order = np.argsort(numbers, kind="stable")
+        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
+        for rows in np.split(order, cuts):
+            parts.setdefault(int(numbers[rows[0]]), {})[side] = rows
+    return sorted(parts.items())
+
+
+def taken(batches: Mapping[Side, Prepared], places: Mapping[Side, Places]) -> dict[Side, Prepared]:
+    """Return some of the rows that are kept."""
+    return {side: batches[side].kept.take(rows) for side, rows in places.items()}
+
+
+def in_order(batch: Prepared) -> Prepared | None:
+    """Return a copy in the order of windows, rows of one as they came; None if it is so already."""
+    numbers = window_numbers(batch)
+    if (numbers[1:] >= numbers[:-1]).all():
+        return None
+    return batch.take(np.argsort(numbers, kind="stable"))
+
+
+class Pending:
+    """The rows of one side that wait."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+        self._before: list[tuple[int, list[Waiting]]] | None = None  # what was put together since
+
+    def begin(self) -> None:
+        """Begin something that `undo` takes out again, as long as nothing is dropped."""
+        self._before = []
+
+    def undo(self) -> None:
+        """Take out what has come since `begin`."""
+        while self._before:
+            first, replaced = self._before.pop()
+            self.waiting[first:] = replaced
+
+    def conclude(self) -> None:
+        """Keep what has come."""
+        self._before = None
+
+    def __len__(self) -> int:
+        return sum(len(each.batch) for each in self.waiting)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows and their keys, those that are gone but not yet given back included."""
+        return sum(each.nbytes for each in self.waiting)
+
+    @property
+    def windows(self) -> set[int]:
+        """The numbers of windows that have rows here."""
+        return {number for each in self.waiting for number in distinct(window_numbers(each.batch))}
+
+    def add(self, batch: Prepared) -> None:
+        """Let rows wait."""
+        if len(batch):
+            self._append(in_order(batch) or batch.owned())
+
+    def _append(self, new: Prepared) -> None:
+        """Add a batch, together with the last ones that are not much larger if it is small."""
+        first, size = len(self.waiting), len(new)
+        while first and size < SMALL and len(self.waiting[first - 1].batch) < 2 * size:
+            first -= 1
+            size += len(self.waiting[first].batch)
+        if first < len(self.waiting):
+            try:
+                one = concatenate([*(each.batch for each in self.waiting[first:]), new])
+            except SchemaError:  # more text than fits into one batch: they stay apart
+                first = len(self.waiting)
+            else:
+                new = in_order(one) or one
+        if self._before is not None:
+            self._before.append((first, self.waiting[first:]))
+        self.waiting[first:] = [Waiting(new, new)]
+
+    def due(self, first: int, bound: int) -> Prepared | None:
+        """Return the rows of windows from ``first`` on, before ``bound``; they go on waiting."""
+        due = [
+            each.batch.take(slice(each.count_before(first), each.count_before(bound)))
+            for each in self.waiting
+            if each.first < bound and each.last >= first
+        ]
+        return concatenate(due) if due else None
+
+    def drop(self, bound: int) -> set[int]:
+        """Forget the rows of windows before ``bound``; return the numbers of these."""
+        gone: set[int] = set()
+        for each in self.waiting:
+            if each.first < bound:
+                gone |= distinct(window_numbers(each.batch)[: each.count_before(bound)])
+        self.waiting = [
+            each if each.first >= bound else each.without(each.count_before(bound))
+            for each in self.waiting
+            if each.last >= bound
+        ]
+        return gone
+
+    def check(self) -> None:
+        """Raise an error unless the invariants hold."""
+        for each in self.waiting:
+            assert (np.diff(window_numbers(each.batch)) >= 0).all(), "1: not in order"
+            assert len(each.whole) < 2 * len(each.batch), "2: too much memory"

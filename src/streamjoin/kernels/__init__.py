@@ -1,0 +1,1 @@
+"""How work runs: compiled kernels, atomics, threads, interrupts, forks. Imports only errors."""

@@ -1,0 +1,1 @@
+"""What the user asked for: every option of a join, checked once. Imports plans and below."""

@@ -1,0 +1,50 @@
+"""The option ``ordered``: which matches come first.
+
+``outer`` promises that the matches of an earlier row come before those of a later one; ``inner``
+that, in addition, the matches of one row come oldest first, by the other row's place in its
+stream. A precision p promises less: the places are taken in groups of p, and only the groups are
+in order. `joins.punctuation` tells what keeps the promise.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from streamjoin.errors import StreamJoinError
+
+ARRIVAL, MATCHED = "_arrival", "_matched"
+Ordered = str | int  # "none", "outer", "inner", or a precision
+KINDS = ("none", "outer", "inner")
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """What joined rows are ordered by: ``precision`` is None unless the inner order counts too."""
+
+    precision: int | None = None
+
+    @classmethod
+    def parse(cls, ordered: Ordered) -> "Ordering | None":
+        """Read what users write; None if there is no order."""
+        is_number = isinstance(ordered, int) and not isinstance(ordered, bool) and ordered > 0
+        if ordered not in KINDS and not is_number:
+            raise StreamJoinError(
+                f"ordered={ordered!r} is not an order of results; choose 'none', 'outer' (matches "
+                "of an earlier row come first), 'inner' (and those of one row oldest first), or a "
+                "number from 1: how many rows of the other stream may be out of order"
+            )
+        if ordered == "none":
+            return None
+        return cls({"outer": None, "inner": 1}[ordered] if isinstance(ordered, str) else ordered)
+
+    def __str__(self) -> str:
+        return {None: "outer", 1: "inner"}.get(self.precision, str(self.precision))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that joined rows are sorted by."""
+        return [ARRIVAL] if self.precision is None else [ARRIVAL, MATCHED]
+
+    def fields(self) -> list[pa.Field]:
+        """The same, with their types."""
+        return [pa.field(name, pa.int64()) for name in self.names]

@@ -1,0 +1,4 @@
+"""From a condition, a window and two schemas to a plan, and from batches to prepared rows.
+
+A plan is all that a join knows before it sees a value. Imports keys, conditions, windows.
+"""

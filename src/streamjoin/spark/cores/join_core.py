@@ -1,0 +1,345 @@
+"""A join core: one of the parallel joiners of a stream, for one micro-batch.
+
+::
+
+    frames -> pick own rows -> engine: probe, insert -> joined rows
+                                   |
+      manifest, segments  <--------+      routing table for the next batch -> hint
+
+It knows nothing of Spark's operators: a `Store` gives it the state, its caller the frames and the
+watermark. A failure is harmless at any moment, also after the state was committed: every attempt
+of a task writes the same state (see `state`), and an engine is used again only if its segments are
+those of the state. For this, rows are put into an order that does not depend on how frames arrive
+(`receiving`), and nothing that a worker alone knows, such as a clock or what it did before, decides
+about rows or state.
+
+A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
+sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
+batch before had rows, and then the core was there, since tasks whose rows were all left out send
+empty frames. For this reason a core without rows keeps its manifest until the watermark has moved.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise, zip_longest
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.sliding.chain import Chain
+from streamjoin.kernels.compile import Flags, Keys
+from streamjoin.keys.operands import Side
+from streamjoin.keys.splitters import Histogram
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.times import time_type, to_key
+from streamjoin.spark.cores import cache
+from streamjoin.spark.cores.cache import Kept
+from streamjoin.spark.metrics import Metrics
+from streamjoin.spark.routing import hints
+from streamjoin.spark.routing.hints import Moment
+from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.state import segments as state
+from streamjoin.spark.state.segments import ORDINAL, Manifest, Segment, Store
+
+DECAY = 2  # the histogram of routing keys halves with every batch
+MOST_BYTES = 1 << 30  # of a side's rows that an engine takes back at once
+
+
+class JoinCore:
+    """One core in one micro-batch."""
+
+    def __init__(
+        self, spec: JoinSpec, label: int, store: Store, watermark_ms: int, moment: Moment
+    ) -> None:
+        self.spec, self.store, self.plan, self.moment = spec, store, spec.plan(), moment
+        self.number = spec.labels.index(label)
+        self.metrics = Metrics()
+        self.owner = f"{moment.owner}/{spec.name}/{label}"
+        self.kept: Kept | None = None
+        self.sample: Keys | None = None  # of routing keys, if the cores were told any
+        self.has_input = False  # whether this batch had rows for any core, or had and lost them
+        self.watermark = self._as_key(watermark_ms)
+        self.watermark_ms = watermark_ms
+        saved = store.read_manifest()
+        if saved is None:
+            self.manifest = Manifest(spec.facts)
+        else:
+            self.manifest = Manifest.from_bytes(saved)
+            self.manifest.check(spec.facts)
+
+    def _as_key(self, watermark_ms: int) -> int | None:
+        """Return the least time that is on time; None before Spark has set a watermark."""
+        # It is 0 then: rows before 1970 are not late.
+        if watermark_ms <= 0 or self.plan.time_part is None:
+            return None
+        return to_key(watermark_ms, time_type(self.plan)) + 1
+
+    @property
+    def late_before(self) -> int | None:
+        """The least time of a row that is not late in this batch."""
+        if self.manifest.batch == self.moment.batch - 1:
+            return self._as_key(self.manifest.watermark_ms)
+        return self.watermark
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no core has a row that is still needed."""
+        manifest = self.manifest
+        if self.spec.numbered or manifest.segments:  # numbers go on for ever
+            return False
+        needed = self.needed(self.watermark)
+        return manifest.newest is None or (
+            needed is not None and manifest.newest < min(needed.values())
+        )
+
+    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+        """Return the least time, or ordinal, of stored rows that rows from then on can meet."""
+        window = self.spec.config.window
+        if self.spec.counted:
+            assert window is not None
+            arrived = self.manifest.arrived
+            return {side: arrived[side] - getattr(window, side) for side in SIDES}
+        return None if watermark is None else self.plan.needed_from(watermark)
+
+    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+        """Join the rows of one micro-batch, then write what has changed."""
+        self.has_input = True
+        with self.metrics.phase("unpack"):
+            received = receive(self.spec, self.number, self.manifest.table, arrived)
+        coming = received.sides
+        self.metrics.received_rows = received.rows
+        if self.number == 0:  # one core counts for all
+            self.metrics.add_rows(coming)
+        self.manifest.table = received.table
+        self.kept = self._take()
+        engine, late_before = self.kept.engine, self.late_before
+        if late_before is not None:
+            engine.advance(late_before)
+        batches = {
+            side: rows.batch(self.spec.schemas[side])
+            for side, rows in coming.items()
+            if rows.stored or rows.probing
+        }
+
+        def choose(side: Side, batch: Prepared) -> Flags:
+            self.metrics.probes += len(batch)
+            if batch.ordinals is not None:
+                if batch.times is not None and len(batch):
+                    received.facts.append({"newest": int(batch.times.max())})
+                if self.number == 0:
+                    self.metrics.late += batch.late.size
+                    self.metrics.null_times += batch.null_times
+                return batch.ordinals % self.spec.cores == self.number
+            count = coming[side].count
+            self.metrics.late += int(np.count_nonzero(batch.late < count))
+            if batch.positions is None:
+                return np.arange(len(batch)) < count
+            return batch.positions < count
+
+        with self.metrics.engine(engine):
+            yield from self.join(engine, batches, choose)
+        self.manifest.arrived = dict(engine.counters.rows)
+        if self.watermark is not None:
+            engine.advance(self.watermark)
+        self.sample = received.sample
+        with self.metrics.phase("state"):
+            self._write(received.histogram, received.newest)
+
+    def join(
+        self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
+    ) -> Iterator[pa.RecordBatch]:
+        """Find the matches, and take the rows in."""
+        for delivery in engine.flow(batches, choose):
+            yield from delivery.rows
+
+    def expire(self) -> Iterator[pa.RecordBatch]:
+        """Drop what the watermark has passed, in a batch without rows for this core."""
+        self.kept = self._take_kept()
+        if self.kept is not None and self.watermark is not None:
+            self.kept.engine.advance(self.watermark)
+        self._write(None, None)
+        return iter(())
+
+    def _take_kept(self) -> Kept | None:
+        """Return the engine that this worker has, unless it is ahead: a task failed after it."""
+        kept = cache.take(self.owner)
+        return None if kept is None or kept.batch > self.manifest.batch else kept
+
+    def _take(self) -> Kept:
+        """Return an engine that holds what the state holds."""
+        kept = self._take_kept()
+        live = {segment.id for segment in self.manifest.segments}
+        needed = self.needed(self.late_before)
+        if kept is not None and not all(
+            needed is not None and last < needed[side]
+            for id_, (side, last) in kept.segments.items()
+            if id_ not in live
+        ):
+            kept = None  # a failed task has left rows in it
+        if kept is None:
+            kept = Kept(self.spec.make_engine())
+        missing = [each for each in self.manifest.segments if each.id not in kept.segments]
+        if missing:
+            self.metrics.cache_misses += 1
+            with self.metrics.phase("load"):
+                steps = self._load(missing)
+                first = next(steps, {})
+                if all(follows(batch, kept.engine.chains[s]) for s, batch in first.items()):
+                    steps = chain([first], steps)
+                else:
+                    kept, steps = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
+                for rows in steps:
+                    kept.engine.manager.restore(rows)
+        else:
+            self.metrics.cache_hits += 1
+        kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
+        kept.engine.counters.rows = dict(self.manifest.arrived)
+        return kept
+
+    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
+        """Read the rows of segments, in as many steps as it takes to keep batches small."""
+        sides = [self._read([each for each in segments if each.side == side]) for side in SIDES]
+        for step in zip_longest(*sides):
+            yield {
+                side: self._prepare_again(side, rows)
+                for side, rows in zip(SIDES, step, strict=True)
+                if rows is not None
+            }
+
+    def _read(self, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of a side's segments, oldest first."""
+        shares = state.share(segments, MOST_BYTES)
+        read = ([state.read(self.store, each) for each in share] for share in shares)
+        if self.spec.ordering is None:
+            yield from map(pa.concat_batches, read)
+        elif shares:
+            yield from sort_by_ordinal(list(chain(*read)), len(shares))
+
+    def _prepare_again(self, side: Side, rows: pa.RecordBatch) -> Prepared:
+        """Compute the keys of rows that were stored."""
+        batch = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
+        if self.spec.numbered:
+            batch.ordinals = rows.column(ORDINAL).to_numpy()
+        return batch
+
+    def _write(self, histogram: Histogram | None, newest: int | None) -> None:
+        """Write what this batch has changed; a core without anything left keeps nothing."""
+        manifest, store, kept = self.manifest, self.store, self.kept
+        is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
+        if kept is not None and is_complete:
+            for batch in self._inserted():
+                self._add(batch)
+        if newest is not None:
+            manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
+        needed = self.needed(self.watermark)
+        if needed is not None:
+            state.expire(store, manifest, needed)
+        is_empty = self.is_empty
+        if is_empty and not self.has_input:
+            store.write_manifest(None)
+            return
+        for side in SIDES:
+            state.compact(store, manifest, self.moment.batch, side)
+        if manifest.table is not None and histogram is not None:
+            self._adapt(histogram, newest, needed)
+        expiry = self.watermark_ms + 1 if is_empty else self.next_expiry_ms()
+        if expiry is not None and expiry < 1:  # 0 is no watermark, and would let it go off at once
+            expiry = 1
+        if expiry is not None and expiry != manifest.timer:
+            store.set_timer(expiry, instead_of=manifest.timer)
+            manifest.timer = expiry
+        manifest.batch, manifest.watermark_ms = self.moment.batch, self.watermark_ms
+        store.write_manifest(manifest.to_bytes())
+        store.keep_copies({segment.id for segment in manifest.segments})
+        if kept is not None:
+            if is_complete:
+                kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
+            kept.batch = self.moment.batch
+            cache.keep(self.owner, kept)
+        if manifest.table is not None and self.spec.adapts:
+            hints.publish(self.moment, self.spec.name, manifest.table)
+        self.metrics.describe(manifest, None if kept is None else kept.engine)
+
+    def _inserted(self) -> list[Prepared]:
+        """Take what the engine has stored in this batch."""
+        assert self.kept is not None
+        manager = self.kept.engine.manager
+        inserted, manager.inserted = manager.inserted, []
+        return inserted
+
+    def _adapt(
+        self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
+    ) -> None:
+        """Work out the routing of the next batch from what all cores know."""
+        manifest = self.manifest
+        assert manifest.table is not None
+        if manifest.histogram is not None:
+            old = manifest.histogram
+            histogram += Histogram(old.counts // DECAY, old.least, old.greatest)
+        latest = manifest.newest if newest is None else newest
+        expired = None if needed is None else min(needed.values())
+        manifest.table, is_new = manifest.table.advance(
+            histogram, latest if latest is not None else 0, expired, self.sample
+        )
+        manifest.histogram = None if is_new else histogram
+
+    def _add(self, batch: Prepared) -> None:
+        """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
+        stored, times = batch.rows, batch.times
+        number = self.moment.batch
+        if batch.ordinals is not None:
+            stored = stored.append_column(ORDINAL, pa.array(batch.ordinals))
+        if times is None:
+            assert batch.ordinals is not None
+            last = int(batch.ordinals[-1])
+            state.add(self.store, self.manifest, number, batch.side, stored, last)
+            return
+        extent = -min(self.plan.needed_from(0).values())
+        ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
+        for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
+            last = int(times[flags].max())
+            rows = stored if flags.all() else stored.filter(pa.array(flags))
+            state.add(self.store, self.manifest, number, batch.side, rows, last)
+
+    def next_expiry_ms(self) -> int | None:
+        """Return the watermark, in milliseconds, at which something can be dropped."""
+        manifest = self.manifest
+        if self.spec.counted or manifest.newest is None:
+            return None
+        start = self.plan.needed_from(0)
+        ends = [segment.last - start[segment.side] for segment in manifest.segments]
+        if not ends and self.spec.numbered:
+            return None
+        if not ends:
+            ends = [manifest.newest - min(start.values())]
+        return min(ends) // 1000 + 1
+
+
+def sort_by_ordinal(batches: list[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in the order of their ordinals, in about ``count`` parts.
+
+    The segments of an ordered time window overlap: see `JoinCore._add`.
+    """
+    if count == 1:
+        yield pa.concat_batches(batches).sort_by(ORDINAL)
+        return
+    ordinals = [batch.column(ORDINAL).to_numpy() for batch in batches]
+    every = np.sort(np.concatenate(ordinals))
+    for low, high in pairwise([*every[:: -(-every.size // count)], every[-1] + 1]):
+        flags = [(each >= low) & (each < high) for each in ordinals]
+        parts = [batch.filter(pa.array(own)) for batch, own in zip(batches, flags, strict=True)]
+        yield pa.concat_batches(parts).sort_by(ORDINAL)
+
+
+def follows(batch: Prepared, chain: Chain) -> bool:
+    """Whether rows come after those that a chain holds; only count windows need it.
+
+    They may not if small segments were put together, of which the chain held some: these have
+    left the window, but come again.
+    """
+    if batch.plan.counted is None or not chain.subwindows or not len(batch):
+        return True
+    assert batch.ordinals is not None
+    return bool(batch.ordinals[0] > chain.subwindows[-1].last)

@@ -1,0 +1,63 @@
+"""The joined rows of one core in order: matches stay ranges first, and are fetched by arrival.
+
+::
+
+    found     L -> right chain, R -> left chain, R -> L     all of a micro-batch, as ranges
+    cuts      arrivals 0 .. 4711 | .. 9001 | ..             about a million candidates each
+    rows      of one cut: fetched, sorted by the order columns, sent on
+
+Memory has a bound: a range for each row and subwindow, and the joined rows of one cut. Only the
+matches of a single row may be more.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+
+from streamjoin.joins.arranging import combine
+from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.executor import Batches, Deliver
+from streamjoin.joins.messages import Step
+from streamjoin.joins.sliding.manager import Manager
+from streamjoin.joins.split.core import between, cut
+from streamjoin.keys.radix_sort import sort_with_rows
+from streamjoin.options.ordering import Ordering
+from streamjoin.plans.batches import in_one_piece, take_rows
+
+
+class OrderedManager(Manager):
+    """A manager whose deliveries of one step are in order; its rows carry the order columns."""
+
+    def __init__(self, *others: Any, ordering: Ordering) -> None:
+        super().__init__(*others)
+        self.ordering = ordering
+
+    def search(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Look for matches as a `Manager` does, and fetch them by arrival."""
+        deliver = deliver or self.deliver
+        everything = list(super().search(batches, interleaved, lambda each: iter([each])))
+        arrivals = [each.batch.arrivals for each in everything if each.batch.arrivals is not None]
+        first = min((int(each[0]) for each in arrivals), default=0)
+        last = max((int(each[-1]) for each in arrivals), default=0) + 1
+        cuts = cut(Step(0, batches, first=first, last=last), everything)
+        for low, high in pairwise([first, *cuts]):
+            begin = perf_counter()
+            found = [between(each, low, high) for each in everything] if cuts[1:] else everything
+            given = [delivery for each in found for delivery in deliver(each)]
+            pieces = [rows for delivery in given for rows in delivery.rows]
+            rows = [arrange(pieces, self.ordering)] if pieces else []
+            self.seconds["probe"] += perf_counter() - begin
+            yield Delivery(sum(delivery.matches for delivery in given), rows)
+
+
+def arrange(pieces: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBatch:
+    """Put joined rows into one batch, sorted by their order columns."""
+    rows = in_one_piece(pieces, pieces[0].schema)
+    columns = [rows.column(name).to_numpy() for name in ordering.names]
+    _, order = sort_with_rows(columns[0] if len(columns) == 1 else combine(*columns))
+    return take_rows(rows, order)

@@ -1,0 +1,1 @@
+"""How rows reach the join cores: the routing table, packing, parcels, hints, receiving."""

@@ -1,0 +1,17 @@
+"""Snapshots that earlier versions have written are read."""
+
+from zipfile import ZipFile
+
+import pytest
+
+import streamjoin as sj
+from tests.api.test_snapshots import push_again
+from tests.earlier_state import SNAPSHOTS
+from tests.saved_joins import STATES, make
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_snapshots(state):
+    with ZipFile(SNAPSHOTS) as file:
+        saved = file.read(state)
+    assert push_again(sj.StreamJoin.restore(saved)) == push_again(make(state))

@@ -1,0 +1,109 @@
+"""Run a split join over steps, and hold its results to the oracles of `oracle`."""
+
+import time
+from contextlib import contextmanager
+from functools import partial
+from random import Random
+from unittest.mock import patch
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+import streamjoin as sj
+from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
+from streamjoin.joins import build as engines
+from streamjoin.joins.split import core
+from streamjoin.joins.split.core import Core
+from streamjoin.joins.split.executor import SplitExecutor
+from tests.joins.small_streams import check, table
+
+random = settings(max_examples=10, suppress_health_check=list(HealthCheck))
+cores = st.integers(1, 5)
+orders = st.sampled_from(["none", "outer", "inner", 1, 2, 3])
+algorithms = st.sampled_from(["auto", *INDEXES, *CROSSED_INDEXES])
+
+
+def sequence(result):
+    """The matches of a result, in its order; none while only one stream is known."""
+    if "id_right" not in result.schema.names:
+        return []
+    return list(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
+
+
+def push(join, step, both=False):
+    """Push the rows of one step, a side without rows left out unless ``both``."""
+    sides = zip(("left", "right"), step, strict=True)
+    found = sequence(join.push(**{side: table(rows) for side, rows in sides if rows or both}))
+    check(join)
+    return found
+
+
+def run(join, steps, save_before=()):
+    """Push steps, and save and restore before some of them."""
+    found = []
+    for number, step in enumerate(steps):
+        if number in save_before:
+            join = sj.StreamJoin.restore(join.snapshot())
+            check(join)
+        found += push(join, step, both=number % 3 == 0)
+    return found, join
+
+
+def as_source(steps):
+    """What `StreamJoin.stream` reads, in all its forms."""
+    for number, (left, right) in enumerate(steps):
+        left, right = (table(rows) if rows or number % 3 == 0 else None for rows in (left, right))
+        if number % 2:
+            yield {"left": left, "right": right}
+        else:
+            yield left, right
+
+
+def held(join):
+    """The ids of the rows of each side that each core holds, core by core."""
+    return [
+        {
+            side: [each for held in chain for piece in held.rows.pieces for each in ids(piece)]
+            for side, chain in part.items()
+        }
+        for part in join._state.engine.join.parts
+    ]
+
+
+def ids(batch):
+    return batch.column(batch.schema.get_field_index("id")).to_pylist()
+
+
+@contextmanager
+def slow_cores(seed):
+    """Let every core sleep for a moment, now and then, so that stars come in any order."""
+    dice, work = Random(seed), Core.carry_out
+
+    def carry_out(self, given):
+        time.sleep(dice.choice([0, 0, 0, 2e-4, 1e-3]))
+        for part in work(self, given):
+            time.sleep(dice.choice([0, 0, 0, 2e-4, 1e-3]))
+            yield part
+
+    with patch.object(Core, "carry_out", carry_out):
+        yield
+
+
+@contextmanager
+def trees(fanout, depth, block=None):
+    """Let joins have trees of this fanout, and parts of at most so many candidates."""
+    made = partial(SplitExecutor, fanout=fanout, depth=depth)
+    with (
+        patch.object(engines, "SplitExecutor", made),
+        patch.object(core, "BLOCK", core.BLOCK if block is None else block),
+    ):
+        yield
+
+
+def wait_until(is_so):
+    """Wait for what other threads are about to do."""
+    for _ in range(10_000):
+        if is_so():
+            return
+        time.sleep(1e-3)
+    raise AssertionError("nothing has happened for ten seconds")
