@@ -16,7 +16,7 @@ SESSION = 0  # the place of the session among a row's equalities
 def with_sessions(plan: JoinPlan) -> JoinPlan:
     """Return the plan of rows whose sessions are known: their numbers are the only equality.
 
-    Rows of one session have equal keys (`session_groups`).
+    Rows of one session have equal keys (`groups`).
     """
     assert plan.time_part is not None
     operands = plan.ranges[plan.time_part].operands
