@@ -9,6 +9,7 @@ import pytest
 from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
+import streamjoin
 import streamjoin.benchmarks.registry as registry
 from streamjoin import calibration, cost_measurement
 from streamjoin.benchmarks.figures import Figure
@@ -88,7 +89,7 @@ def test_help_teaches_by_example():
 
 
 def test_version():
-    assert run("--version").stdout.startswith("streamjoin ")
+    assert run("--version").stdout == f"streamjoin {streamjoin.__version__}\n"
 
 
 def test_no_command_shows_the_help():

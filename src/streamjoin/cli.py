@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from streamjoin import __version__
 from streamjoin.cli_options import (
     AlgorithmOption,
     EmitOption,
@@ -43,9 +44,7 @@ SPARK_PACKAGES = ("pyspark", "pandas", "google")  # google is protobuf
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"streamjoin {version('streamjoin')}")
+        typer.echo(f"streamjoin {__version__}")
         raise typer.Exit
 
 
