@@ -6,12 +6,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAP = ROOT / "tests" / "README.md"
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), MAP]
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
 CELL_END = re.compile(r"(?<!\\)\|")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+NAME = re.compile(r"`([\w/*]+(?:\.py|/))`")  # of a file or folder
+
+each_document = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT))
+)
 
 
 def prose_of(document: Path) -> str:
@@ -29,7 +35,7 @@ def anchors_of(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@each_document
 def test_rows_of_a_table_have_as_many_cells_as_its_header(document: Path) -> None:
     for table in TABLE.findall(prose_of(document)):
         rows = table.splitlines()
@@ -38,10 +44,16 @@ def test_rows_of_a_table_have_as_many_cells_as_its_header(document: Path) -> Non
         assert {cells(row) for row in rows} == {cells(rows[0])}, rows[0]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+@each_document
 def test_links_lead_somewhere(document: Path) -> None:
     for path, anchor in LINK.findall(prose_of(document)):
         target = (document.parent / path).resolve() if path else document
         assert target.exists(), f"({path}) does not exist"
         if anchor:
             assert anchor[1:] in anchors_of(target), f"{target.name} has no heading {anchor}"
+
+
+def test_the_map_of_the_tests_names_what_there_is() -> None:
+    names = NAME.findall(prose_of(MAP))
+    missing = [name for name in names if not any(MAP.parent.rglob(name.rstrip("/")))]
+    assert not missing, f"nowhere in tests/: {', '.join(missing)}"

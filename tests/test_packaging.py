@@ -22,10 +22,11 @@ def test_importing_loads_nothing_heavy(module):
     )
 
 
-def test_the_engine_works_without_pyspark():
-    # An entry of None makes any `import pyspark` fail, as on a machine that lacks it.
+@pytest.mark.parametrize("missing", [["pyspark"], ["rich", "typer"]], ids=" and ".join)
+def test_the_engine_works_without(missing):
+    # An entry of None makes an import fail, as on a machine without the package.
     run_python(
-        "import sys; sys.modules['pyspark'] = None\n"
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
         "import pyarrow as pa, streamjoin as sj\n"
         "table = pa.table({'x': [1, 5, 9]})\n"
         "assert sj.join_tables(table, table, on='abs(l.x - r.x) <= 4').num_rows == 7"

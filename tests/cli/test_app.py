@@ -8,6 +8,7 @@ import pytest
 from pyarrow import csv, feather, parquet
 from typer.testing import CliRunner
 
+import streamjoin
 from streamjoin.calibration import structure_costs as cost_measurement
 from streamjoin.calibration import structures as calibration
 from streamjoin.choice.window_costs import WindowCosts
@@ -85,7 +86,7 @@ def test_help_teaches_by_example():
 
 
 def test_version():
-    assert run("--version").stdout.startswith("streamjoin ")
+    assert run("--version").stdout == f"streamjoin {streamjoin.__version__}\n"
 
 
 def test_no_command_shows_the_help():

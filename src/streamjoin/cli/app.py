@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from streamjoin import __version__
 from streamjoin.cli.options import (
     AlgorithmOption,
     EmitOption,
@@ -44,9 +45,7 @@ EXTRAS = {"pyspark": "spark", "pandas": "spark", "google": "spark", "duckdb": "d
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"streamjoin {version('streamjoin')}")
+        typer.echo(f"streamjoin {__version__}")
         raise typer.Exit
 
 
