@@ -155,7 +155,7 @@ def test_type_errors_are_found_without_rows(sql: str, message: str) -> None:
     ],
 )
 def test_an_unknown_function_is_named_with_the_list_of_known_ones(sql: str, subject: str) -> None:
-    message = rf"{subject} .* not evaluated in process; Spark evaluates it .*docs/conditions\.md"
+    message = rf"{subject} .* not evaluated in process; Spark evaluates it .*guide/conditions\.md"
     with pytest.raises(UnsupportedExpressionError, match=message):
         value(sql, x=pa.array(["a"]))
 

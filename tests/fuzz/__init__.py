@@ -7,7 +7,7 @@
       truths.py                 each conjunct over all pairs of rows: DuckDB's or Spark's own answer
     case                        1 to 4 of the conjuncts, some of the rows, window, options, cuts
       cases.py
-      nested_loop.py            the pairs that the window leaves, as docs/conditions.md says
+      nested_loop.py            the pairs that the window leaves, as docs/guide/windows.md says
       running.py                the pairs that streamjoin finds
     different?
       shrinking.py, programs.py fewer conjuncts, rows, pushes, options; then a program to run

@@ -1,4 +1,4 @@
-"""Which pairs a window leaves: loops over rows, written from docs/conditions.md alone.
+"""Which pairs a window leaves: loops over rows, written from docs/guide/windows.md alone.
 
 Times are whole nanoseconds, or None. Rows are their places in the tables of the block. A window is
 a tuple: ``("time", before, after)``, ``("count", left, right)``, ``("tumbling", length, offset)``,

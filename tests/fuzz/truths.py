@@ -90,7 +90,7 @@ class Spark:
 
     @staticmethod
     def convert(column: Column, array: pa.Array) -> pa.Array | None:
-        """Columns in types that Spark has; unsigned ones widen as docs/conditions.md says."""
+        """Columns in types that Spark has; unsigned ones widen as docs/guide/conditions.md says."""
         type = array.type
         if column.kind == "time" or getattr(type, "unit", "") == "ns":
             return None

@@ -27,7 +27,8 @@ latency, and 1.4 + w for progressiveness; for throughput there is no medium rate
 A source that waits for the join is never faster than it, so its rate tells nothing: then the join
 is busy all the time, whatever b says. What it was busy for is the least that b is taken to be.
 
-docs/intrawindow.md has the measurements, and where this departs from the study's tree.
+docs/measured/intra-window.md has the measurements. docs/design/choice.md says
+where this departs from the study's tree.
 """
 
 from dataclasses import dataclass

@@ -206,7 +206,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a join on Spark, of streams or of tables, as a file describes it (docs/jobs.md).
+    """Run a join on Spark, of streams or of tables, as a file describes it (docs/guide/jobs.md).
 
     [bold]Example[/bold]: [green]streamjoin run job.toml --seconds 60 --set join.cores=4[/green]
     """

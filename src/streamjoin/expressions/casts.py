@@ -32,7 +32,7 @@ def cast(array: pa.Array, type: pa.DataType, safe: bool = False) -> pa.Array:
     if caster is None:
         raise UnsupportedExpressionError(
             f"a cast from {name(array.type)} to {name(type)} is not evaluated in process; "
-            "docs/conditions.md lists the casts that are"
+            "docs/guide/conditions.md lists the casts that are"
         )
     result = caster(array, type)
     if safe:

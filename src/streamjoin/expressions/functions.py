@@ -3,8 +3,8 @@
 A handler takes a node and a scope and gives a `Value`. Most functions evaluate all their arguments
 first; they are written as functions of values and listed through `strict`. The lazy ones (CASE,
 AND, ...) are handlers themselves. Functions that sqlglot has no class for are found by name in
-`NAMED`. What is listed here is compared with Spark in ``tests/expressions``; docs/conditions.md has
-the same list in prose.
+`NAMED`. What is listed here is compared with Spark in ``tests/expressions``;
+docs/guide/conditions.md has the same list in prose.
 """
 
 from collections.abc import Callable
@@ -195,7 +195,7 @@ def unsupported(node: exp.Expression) -> UnsupportedExpressionError:
         subject = f"the operator {node.key}"
     return UnsupportedExpressionError(
         f"{subject} (in {written}) is not evaluated in process; Spark evaluates it as a filter. "
-        "The functions that are: streamjoin.expressions.functions, docs/conditions.md"
+        "The functions that are: streamjoin.expressions.functions, docs/guide/conditions.md"
     )
 
 

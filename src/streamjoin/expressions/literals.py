@@ -104,7 +104,7 @@ def data_type(node: exp.DataType) -> pa.DataType:
     if type is None or node.expressions:
         raise UnsupportedExpressionError(
             f"casts to {node.sql(dialect='spark')} are not evaluated in process; "
-            "docs/conditions.md lists the types that are"
+            "docs/guide/conditions.md lists the types that are"
         )
     return type
 

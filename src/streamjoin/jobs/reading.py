@@ -11,7 +11,7 @@
 The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types,
 so a new key is a new field in `streamjoin.jobs.job` and nothing here. Overrides, as in
 ``--set right.path=other/``, are put into the tables first and meet the same checks.
-``docs/jobs.md`` is the reference for users; `streamjoin.spark.run_job` runs a job.
+``docs/guide/jobs.md`` is the reference for users; `streamjoin.spark.run_job` runs a job.
 """
 
 import re

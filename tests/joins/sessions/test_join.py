@@ -62,7 +62,7 @@ def test_a_row_that_comes_later_makes_two_sessions_one(emit):
 @pytest.mark.parametrize("emit", ["close", "eager"])
 @pytest.mark.parametrize("on", ["abs(l.a - r.a) <= 1", "l.a <= r.a", "l.a >= 0", "r.a + l.a = 0"])
 def test_rows_that_cannot_match_are_in_sessions_all_the_same(on, emit):
-    """Only the equalities make sessions (docs/conditions.md), whatever form the rest has."""
+    """Only the equalities make sessions (docs/guide/windows.md), whatever form the rest has."""
     bridge = rows(10).set_column(4, "a", pa.array([None], pa.int64()))
     join = sj.StreamJoin(f"l.k = r.k and {on}", sj.SessionWindow(10), time="t", emit=emit)
     total = join.push(rows(0), rows(20)).num_rows

@@ -20,8 +20,8 @@ level.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.1 and A.3; Rao and Ross's CSS-tree. Departures: levels are built one by one,
-without the algorithm's errors (see docs/papers.md), and the last separators are ``MAX_KEY``, so
-that a key beyond all others ends in the last leaf.
+without the algorithm's errors (see docs/papers/pimtree.md), and the last separators are
+``MAX_KEY``, so that a key beyond all others ends in the last leaf.
 """
 
 from typing import NamedTuple

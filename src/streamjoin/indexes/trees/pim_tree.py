@@ -29,7 +29,7 @@ inner level is the insertion depth; a tree's root has a fixed place, so the tree
 one to the next; ``uppers`` tell where a range ends. Searches take no lock: a locked instruction
 waits for all that was loaded before, and one in a search took as long as the search. They look at
 the version before and after, and search again if it has changed, as in OLFIT. Errors of the
-algorithms: docs/papers.md.
+algorithms: docs/papers/pimtree.md.
 """
 
 from collections.abc import Iterator
