@@ -1,6 +1,7 @@
 """Where compiled kernels are kept if the package and the home folder cannot be written to."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ SOURCE = Path(streamjoin.__file__).parent
 CODE = """
 import numpy as np
 import streamjoin.api.stream_join
-from streamjoin.joins.whole_window import count_leading
+from streamjoin.joins.sliding.whole_window import count_leading
 assert count_leading(np.array([1, 2, 5, 1]), 3) == 2
 print(count_leading.stats.cache_path)
 print(sum(count_leading.stats.cache_hits.values()))
@@ -138,3 +139,70 @@ def test_a_kernel_that_cannot_be_saved_is_called_all_the_same():
 
     doubled._cache._save_overload = fail
     assert doubled(4) == 8
+
+
+INNER = """
+from streamjoin.kernels.compile import kernel
+FACTOR = {factor}
+@kernel
+def scale(number):
+    return number {sign} FACTOR
+"""
+OUTER = """
+import {package}.inner as inner
+from {package}.inner import scale
+from streamjoin.kernels.compile import kernel
+@kernel
+def directly(number):
+    return scale(number)
+@kernel
+def by_its_module(number):
+    return inner.scale(number)
+print(directly(10), by_its_module(10))
+print(sum(each.stats.cache_hits.total() for each in (directly, by_its_module)))
+"""
+
+
+def run_package(folder, factor, sign="*"):
+    """Write two modules whose files look alike to Numba, whatever is in them, and run them."""
+    home = folder / "calls"
+    home.mkdir(exist_ok=True)
+    texts = {"__init__": "", "inner": INNER.format(factor=factor, sign=sign)}
+    texts["outer"] = OUTER.format(package=home.name)
+    for name, text in texts.items():
+        (home / f"{name}.py").write_text(text)
+        os.utime(home / f"{name}.py", (1, 1))
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", "import calls.outer"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    results, hits = ended.stdout.splitlines()
+    return results, int(hits)
+
+
+def test_a_kernel_is_compiled_again_if_what_it_calls_has_changed(tmp_path):
+    # Once: the cache went by the kernel's own file, so a new version ran code of the old one.
+    assert run_package(tmp_path, 2) == ("20 20", 0)
+    assert run_package(tmp_path, 2) == ("20 20", 2)
+    assert run_package(tmp_path, 3) == ("30 30", 0)
+    assert run_package(tmp_path, 3, "+") == ("13 13", 0)
+    assert run_package(tmp_path, 3, "+") == ("13 13", 2)
+
+
+def test_a_cache_that_cannot_be_read_is_written_again(tmp_path):
+    # Once: ModuleNotFoundError, after an upgrade that had moved a type which a kernel takes.
+    import numba
+
+    assert run_package(tmp_path, 2) == ("20 20", 0)
+    for index in tmp_path.rglob("*.nbi"):
+        moved = b"cno_such_module\nNoSuchType\n."
+        index.write_bytes(pickle.dumps(numba.__version__) + moved)
+    assert run_package(tmp_path, 2) == ("20 20", 0)
+    for compiled in tmp_path.rglob("*.nbc"):
+        compiled.write_bytes(b"damaged")
+    assert run_package(tmp_path, 2) == ("20 20", 0)
+    assert run_package(tmp_path, 2) == ("20 20", 2)

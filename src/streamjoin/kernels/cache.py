@@ -10,18 +10,27 @@ zip file fails only when the first kernel was compiled. Then this looks on:
 What is cached are pickles, so whoever can write there can run code as the user. The folder must be
 ours, for nobody else to read or write, and so must be the way there: every folder above belongs to
 us or root, and whoever else may write to it may not move ours (the sticky bit, as ``/tmp`` has).
+
+A kernel is compiled together with the kernels that it calls and the constants that it names, of
+other files too. Numba looks only at the size and time of the kernel's own file. That is not enough:
+``pip`` gives files the times of their wheel and leaves what Numba has cached, so a new version of
+the package would go on with machine code of the old one. So what is cached carries a `fingerprint`
+of all that went into it, and is not used for anything else.
 """
 
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from numba import config
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 LOCAL_DIRS = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")  # of Spark, and of YARN
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -87,3 +96,92 @@ def cached_in(folder: str | None) -> Iterator[None]:
             del os.environ[HOME]
         else:
             os.environ[HOME] = home
+
+
+class CacheFile(IndexDataCacheFile):
+    """The files of one kernel; they are empty if they were written for another fingerprint."""
+
+    def __init__(self, replaced: Any, function: FunctionType) -> None:
+        names = {key: value for key, value in vars(replaced).items() if key != "_source_stamp"}
+        vars(self).update(names)
+        self._function = function
+
+    @cached_property
+    def _source_stamp(self) -> str:
+        # At the first call: by then all that the kernel calls is defined.
+        return fingerprint(self._function)
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            index: dict[Any, str] = super()._load_index()  # type: ignore[no-untyped-call]
+        except Exception:  # it is damaged, or names types that are gone
+            return {}
+        return index
+
+    def load(self, key: Any) -> Any:
+        """Return what was compiled, or None."""
+        try:
+            return super().load(key)  # type: ignore[no-untyped-call]
+        except Exception:
+            return None
+
+
+def fingerprint(function: FunctionType) -> str:
+    """Hash what is compiled into a kernel: its code, constants, and the kernels that it calls."""
+    digest = blake2b(digest_size=16)
+    seen: set[int] = set()
+
+    def add_function(function: FunctionType) -> None:
+        if id(function) in seen:
+            return
+        seen.add(id(function))
+        names = add_code(function.__code__, function.__doc__)
+        for name in sorted(names & function.__globals__.keys()):
+            digest.update(f"|{name}=".encode())
+            add_value(function.__globals__[name], names)
+        for value in (*(function.__defaults__ or ()), *(function.__closure__ or ())):
+            add_value(getattr(value, "cell_contents", value), names)
+
+    def add_code(code: CodeType, doc: str | None) -> set[str]:
+        digest.update(code.co_code)
+        digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+        names = set(code.co_names)
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                names |= add_code(constant, None)
+            elif isinstance(constant, frozenset):
+                digest.update(repr(sorted(map(repr, constant))).encode())
+            elif constant != doc or constant is None:
+                digest.update(repr(constant).encode())
+        return names
+
+    def add_value(value: Any, names: set[str]) -> None:
+        if isinstance(value, FunctionType):
+            add_function(value)
+        elif isinstance(inner := getattr(value, "py_func", None), FunctionType):  # a kernel
+            digest.update(repr(sorted(map(repr, value.targetoptions.items()))).encode())
+            add_function(inner)
+        elif isinstance(inner := getattr(value, "_defn", None), FunctionType):  # an intrinsic
+            add_function(inner)
+        elif isinstance(value, ModuleType):
+            digest.update(value.__name__.encode())
+            if value.__name__.startswith(f"{__package__.partition('.')[0]}."):
+                for name in sorted(names & vars(value).keys()):
+                    digest.update(f"|{name}=".encode())
+                    add_value(vars(value)[name], names)
+        elif isinstance(value, bool | int | float | complex | str | bytes | type(None)):
+            digest.update(repr(value).encode())
+        elif isinstance(value, tuple | list):
+            digest.update(f"{type(value).__qualname__}{len(value)}".encode())
+            for each in value:
+                add_value(each, names)
+        elif isinstance(value, type):
+            fields = getattr(value, "_fields", ())
+            digest.update(f"{value.__module__}.{value.__qualname__}{fields}".encode())
+        elif hasattr(value, "tobytes"):  # an array, or one of NumPy's numbers
+            digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+        else:  # not compiled in by its value
+            digest.update(type(value).__qualname__.encode())
+
+    add_function(function)
+    return digest.hexdigest()

@@ -5,9 +5,8 @@ so a thread pool runs kernels truly in parallel, and its compiled form is cached
 (`cache`), so only the first run on a machine pays for compiling. Nothing is compiled at
 import.
 
-What is cached is renewed when the kernel's own file changes, and not when that of a function does
-which it calls: after changing one that kernels of other files call, remove what is cached, in
-``__pycache__`` beside them (``make clean`` does).
+What is cached is compiled again when the kernel changes, or a kernel that it calls, or a constant
+that they name, in whichever file.
 """
 
 import os
@@ -21,7 +20,7 @@ from numba import njit
 from numba.core.compiler_lock import global_compiler_lock
 from numpy.typing import NDArray
 
-from streamjoin.kernels.cache import cached_in, can_cache, private_folder
+from streamjoin.kernels.cache import CacheFile, cached_in, can_cache, private_folder
 
 Keys = NDArray[np.int64]  # sort keys, and bounds on them
 RowIds = NDArray[np.int32]  # positions of rows inside one subwindow or batch
@@ -64,7 +63,9 @@ def compiling(function: Callable[P, T], **options: Any) -> Callable[P, T]:
     if compiled is None:
         compiled = njit(**options)(function)
     else:
-        compiled._cache.save_overload = partial(save_if_possible, compiled._cache.save_overload)
+        cache = compiled._cache
+        cache._cache_file = CacheFile(cache._cache_file, compiled.py_func)
+        cache.save_overload = partial(save_if_possible, cache.save_overload)
     return cast(Callable[P, T], compiled)
 
 
