@@ -324,8 +324,7 @@ def test_the_end_of_a_stream_gives_what_it_has_closed(name):
     expected = [part.rows for part in twin.stream(steps)]
     found = []
     with interrupted_after_commit(), pytest.raises(KeyboardInterrupt) as raised:
-        for part in join.stream(steps):
-            found.append(part.rows)
+        found.extend(part.rows for part in join.stream(steps))
     found.append(raised.value.results)
     assert rows(pa.concat_tables(found)) == rows(pa.concat_tables(expected))
     assert not join.finish().num_rows

@@ -27,7 +27,7 @@ from streamjoin.predicates import (
     Residual,
     aliases,
     equate_points,
-    parse_condition,
+    recognise,
 )
 from streamjoin.window_text import parse_window
 from streamjoin.windows import SessionWindow, Window
@@ -147,8 +147,11 @@ def read_condition(
     left: pa.Schema | None = None,
     right: pa.Schema | None = None,
 ) -> Condition:
-    """Return the parts of a condition; sessions are cut by what is written as an equality."""
-    condition = parse_condition(on, left, right)
+    """Return the parts of a condition; sessions are cut by what is written as an equality.
+
+    A `Condition` is read anew: with the schemas there may be more that an index can find.
+    """
+    condition = recognise(on.sql() if isinstance(on, Condition) else on, left, right)
     return condition if isinstance(window, SessionWindow) else equate_points(condition)
 
 

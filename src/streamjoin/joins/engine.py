@@ -263,9 +263,9 @@ class Engine:
         """Refuse to go on with a state that is half changed: kernels would read beyond rows."""
         if self._is_torn:
             raise StreamJoinError(
-                "this join ran out of memory, or failed otherwise, while it stored rows, so what it "
-                "holds is not whole; go on from its last snapshot, StreamJoin.restore(...), or make "
-                "a new StreamJoin"
+                "this join ran out of memory, or failed otherwise, while it stored rows, so what "
+                "it holds is not whole; go on from its last snapshot, StreamJoin.restore(...), or "
+                "make a new StreamJoin"
             )
 
     def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:

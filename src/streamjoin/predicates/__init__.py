@@ -13,7 +13,7 @@ from streamjoin.predicates.parts import (
     equate_points,
     is_symmetric,
 )
-from streamjoin.predicates.recognition import parse_condition
+from streamjoin.predicates.recognition import parse_condition, recognise
 from streamjoin.predicates.sqltext import aliases, swap_aliases
 
 __all__ = [
@@ -31,5 +31,6 @@ __all__ = [
     "equate_points",
     "is_symmetric",
     "parse_condition",
+    "recognise",
     "swap_aliases",
 ]
