@@ -61,7 +61,7 @@ def bind_ranges(source: Band | Inequality | NotEqual, schemas: Schemas) -> Bound
         return _bind_band(source, operands, schemas)
     operator = source.operator if isinstance(source, Inequality) else "<>"
     if operands.key_type is not None:
-        floating = operands.key_type.floating
+        operands, floating = operands.compared(), operands.key_type.floating
         return BoundRanges((RangePart(source, operands, floating, exact=COMPARISONS[operator]),))
     if isinstance(source, NotEqual):  # equal coarse keys may be of different values
         return BoundRanges((), source.sql())
