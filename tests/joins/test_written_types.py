@@ -337,8 +337,9 @@ def test_times_that_nanoseconds_do_not_hold_are_compared(fine, coarse, operator,
         if a is not None and b is not None and COMPARED[operator](a, b)
     ]
     for on in (f"l.t {operator} r.t", f"(l.t {operator} r.t) or false"):
-        found = sj.join_tables(left, right, on=on, algorithm="scan").to_pydict()
-        assert sorted(zip(found["id"], found["id_right"], strict=True)) == expected
+        found = sj.join_tables(left, right, on=on, algorithm="scan")
+        ids = (found[name].to_pylist() for name in ("id", "id_right"))
+        assert sorted(zip(*ids, strict=True)) == expected
 
 
 def test_a_band_of_times_that_nanoseconds_do_not_hold_is_refused():
