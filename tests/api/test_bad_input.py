@@ -499,3 +499,23 @@ def test_a_caller_may_reuse_its_buffers(options, both):
     results = [join.push(right=pa.table({"k": [1, 2, 3], "t": [1, 2, 3], "y": [1, 2, 3]}))]
     results.append(join.finish())
     assert sorted(x for each in results for x in each["x"].to_pylist()) == [1, 2, 3]
+
+
+NINES = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("on", "window", "message"),
+    [
+        ("l.t = r.t", f"count {NINES}", "a whole number of rows"),
+        ("l.t = r.t", f"{NINES} seconds", "5,000 digits"),
+        (f"l.t <= r.t + {NINES}", "1 second", "5000 digits"),
+    ],
+    ids=["count", "duration", "condition"],
+)
+def test_numbers_longer_than_python_reads(on, window, message):
+    # Once: ValueError, "Exceeds the limit (4300 digits) for integer string conversion".
+    rows = pa.table({"t": [1]})
+    time = None if window.startswith("count") else "t"
+    with pytest.raises(sj.StreamJoinError, match=message):
+        sj.StreamJoin(on, window, time).push(rows, rows)

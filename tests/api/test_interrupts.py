@@ -283,6 +283,54 @@ def test_no_memory_while_windows_close_loses_nothing():
     assert join.advance(60).num_rows
 
 
+class SignallingLock:
+    """A lock after whose release a signal comes: the call has ended, and has not returned yet."""
+
+    def __init__(self, lock):
+        self.lock = lock
+
+    def __enter__(self):
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_between_the_end_of_a_call_and_its_return_carries_the_results():
+    # Once: of a thousand signals sent at odd moments, two came without them.
+    join = sj.StreamJoin(on="l.v = r.v", window="count 10")
+    join.push(pa.table({"v": [1]}), pa.table({"v": [1]}))
+    guard, lock = join._guard, join._guard.lock
+    guard.lock = SignallingLock(lock)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        join.push(left=pa.table({"v": [1]}))
+    assert raised.value.results.num_rows == 1
+    with pytest.raises(KeyboardInterrupt) as raised:  # not what the call before has found
+        join.stats  # noqa: B018
+    assert not hasattr(raised.value, "results")
+    guard.lock = lock
+    with pytest.raises(sj.SchemaError) as refused:
+        join.push(left=pa.table({"w": [1]}))
+    assert refused.value.results is None
+    assert join.stats.rows_left == 2
+
+
+@pytest.mark.parametrize("name", ["tumbling", "shj", "session"])
+def test_the_end_of_a_stream_gives_what_it_has_closed(name):
+    # Once: the windows were closed, and their matches gone.
+    options = {key: value for key, value in JOINS[name].items() if key != "delay"}
+    join, twin = sj.StreamJoin(**options), sj.StreamJoin(**options)
+    steps = make_steps(4, seed=3)
+    expected = [part.rows for part in twin.stream(steps)]
+    found = []
+    with interrupted_after_commit(), pytest.raises(KeyboardInterrupt) as raised:
+        found.extend(part.rows for part in join.stream(steps))
+    found.append(raised.value.results)
+    assert rows(pa.concat_tables(found)) == rows(pa.concat_tables(expected))
+    assert not join.finish().num_rows
+
+
 # What a hold does.
 
 

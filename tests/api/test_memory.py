@@ -5,6 +5,8 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.joins import deliver as gather
+from streamjoin.joins.sliding import worker
+from streamjoin.joins.sliding.subwindow import Subwindow
 
 ROWS = pa.table({"x": range(100), "t": range(100)})
 
@@ -51,3 +53,57 @@ def test_an_eager_window_that_runs_out_of_memory(little_memory):
         join.push(ROWS, ROWS.slice(0))
     little_memory.undo()
     assert join.push(ROWS, ROWS.slice(0)).num_rows == 100
+
+
+WINDOWS = [
+    {"window": "1 minute", "time": "t"},
+    {"window": "count 1000"},
+    {"window": "count 1000", "algorithm": "pim_tree"},
+]
+
+
+def fail_at(number, monkeypatch):
+    """Let memory run out in an insert, when the tuples are in the index and the rows are not."""
+    insert, count = worker.insert, [0]
+
+    def fail(*_):
+        raise MemoryError("no room for rows")
+
+    def insert_or_fail(command):
+        count[0] += 1
+        with monkeypatch.context() as patched:
+            if count[0] == number:
+                patched.setattr(Subwindow, "append", fail)
+            insert(command)
+
+    monkeypatch.setattr(worker, "insert", insert_or_fail)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("options", WINDOWS, ids=str)
+def test_rows_that_are_half_stored_are_not_used(options, number, monkeypatch):
+    # Once: the next push went on, with an index whose row ids led beyond the rows.
+    join = sj.StreamJoin("l.x <= r.x", threads=1, **options)
+    join.push(ROWS, ROWS.slice(0))
+    kept = join.snapshot()
+    fail_at(number, monkeypatch)
+    with pytest.raises(MemoryError):
+        join.push(ROWS, ROWS.slice(0))
+    monkeypatch.undo()
+    for call in (lambda: join.push(right=ROWS), join.snapshot, join.finish, lambda: join.find(ROWS),
+                 lambda: [*join.stream([(ROWS, None)])]):  # fmt: skip
+        with pytest.raises(sj.StreamJoinError, match=r"not whole; .* snapshot"):
+            call()
+    assert sj.StreamJoin.restore(kept).push(right=ROWS).num_rows == 5050
+
+
+def test_found_rows_that_are_half_stored_are_not_stored_again(monkeypatch):
+    join = sj.StreamJoin("l.x <= r.x", "count 1000", threads=1)
+    join.push(ROWS, ROWS.slice(0))
+    assert join.find(ROWS, ROWS.slice(0)).count() == 3 * 5050
+    fail_at(2, monkeypatch)
+    with pytest.raises(MemoryError):
+        join.push(right=ROWS)
+    monkeypatch.undo()
+    with pytest.raises(sj.StreamJoinError, match="not whole"):
+        join.push(right=ROWS)

@@ -102,6 +102,7 @@ def write_table(case: Case, side: str, name: str) -> list[str]:
     """The table of a side, with the rows that the case has only."""
     table = case.block.tables.tables[side]
     names = case.needed[side] if case.is_lean else table.column_names
+    names = [each for each in names if each != "payload"]  # which nothing is asked of
     types = {each.name: each.type for each in case.block.tables.columns[side]}
     used = rows_used(case, side)
     lines = [f"{name} = pa.table({{"]
@@ -129,7 +130,7 @@ def type_code(type: pa.DataType) -> str:
     if pa.types.is_dictionary(type):
         return "pa.dictionary(pa.int32(), pa.string())"
     if pa.types.is_date(type):
-        return "pa.date32()"
+        return f"pa.date{type.bit_width}()"
     if pa.types.is_timestamp(type):
         return f"pa.timestamp({type.unit!r}, {type.tz!r})"
     if pa.types.is_temporal(type):

@@ -11,6 +11,7 @@ from decimal import Context, Decimal
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 TAME, ROWS = 14, 22
@@ -39,6 +40,7 @@ DIGITS = ["0", "1", "2", "1.0", "5", " 1 ", "10", "-1", "0.05", "1e0"]
 BYTES = [b"", b"\x00", b"a", b"\xff", b"\xff\x00", b"\x80", b"abcdefgh", b"abcdefgh\x00", b"ab"]
 NAMES = ["a", "b", "c", "x", "y", "v", "d", "D", "A b", "select", "größe", "e.f", "x`y", "1st",
          "X2", "price", "Qty", "w"]  # fmt: skip
+ZONE = "America/St_Johns"  # 3:30 behind, and half an hour off most
 FACTORS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds
 
 
@@ -104,7 +106,7 @@ class Clock:
         start = dice.choice([0, -7, 5, 18_000])
         if kind == "date":
             return cls(kind, (pa.date32(), pa.date32()), DAY * 1000, start)
-        zone = dice.choice([None, "UTC"])
+        zone = dice.choice([None, "UTC", ZONE])
         units = [dice.choice(["us", "us", "ms", "ns", "s"]) for _ in "lr"]
         if dice.random() < 0.6:
             units[1] = units[0]
@@ -159,11 +161,34 @@ def draw_tables(dice: Random, measures: Measures) -> Tables:
             arrays[column.name] = draw_values(dice, column.type, column.kind, measures)
         arrays[times[side].name] = clock.draw_times(dice, "lr".index(side))
         arrays["o"] = pa.array([dice.randint(0, 4) for _ in range(ROWS)], pa.int64())
+        if dice.random() < 0.5:
+            arrays["payload"] = draw_payload(dice)
         tables[side] = pa.table(arrays)
     for side, time in times.items():
         columns[side].append(time)
     both = {"l": tables["l"], "r": tables["l" if same else "r"]}
     return Tables(columns, both, same, clock, times)
+
+
+def draw_payload(dice: Random) -> pa.Array:
+    """Draw a column that no condition speaks of, of a type that is laid out in several buffers."""
+    texts = [None if dice.random() < NULLS else dice.choice(TEXTS) for _ in range(ROWS)]
+    lists = [None if each is None else [each] * dice.randint(0, 3) for each in texts]
+    pairs = [None if each is None else {"s": each, "n": len(each)} for each in texts]
+    maps = [None if each is None else [(each, place)] for place, each in enumerate(texts)]
+    values, type = dice.choice([
+        (lists, pa.list_(pa.string())),
+        (lists, pa.large_list(pa.dictionary(pa.int32(), pa.string()))),
+        (pairs, pa.struct({"s": pa.string(), "n": pa.int16()})),
+        ([None if each is None else [each] for each in pairs],
+         pa.list_(pa.struct({"s": pa.large_string(), "n": pa.float32()}))),
+        (maps, pa.map_(pa.string(), pa.int64())),
+        ([None if each is None else each.encode()[:2].ljust(2) for each in texts], pa.binary(2)),
+        ([None if each is None else np.float16(len(each)) for each in texts], pa.float16()),
+        ([None if each is None else Decimal(len(each)) for each in texts],
+         pa.decimal256(50, 3)),
+    ])  # fmt: skip
+    return pa.array(values, type)
 
 
 def make_twins(dice: Random, columns: dict[str, list[Column]]) -> dict[str, list[Column]]:
@@ -217,9 +242,10 @@ KINDS: dict[str, tuple[int, Any]] = {  # weight, types
                  pa.dictionary(pa.int32(), pa.string()), pa.string_view()]),
     "digits": (1, [pa.string()]),
     "bytes": (1, [pa.binary(), pa.large_binary()]),
-    "date": (2, [pa.date32()]),
+    "date": (2, [pa.date32(), pa.date32(), pa.date64()]),
     "timestamp": (4, [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ms"),
-                      pa.timestamp("ns"), pa.timestamp("s"), pa.timestamp("ns", "UTC")]),
+                      pa.timestamp("ns"), pa.timestamp("s"), pa.timestamp("ns", "UTC"),
+                      pa.timestamp("us", ZONE), pa.timestamp("ns", ZONE)]),
     "duration": (1, [pa.duration("us"), pa.duration("ms"), pa.duration("ns")]),
     "time": (1, [pa.time64("us"), pa.time32("ms"), pa.time64("ns")]),
 }  # fmt: skip
@@ -245,6 +271,8 @@ def draw_values(dice: Random, type: pa.DataType, kind: str, measures: Measures) 
 def to_array(values: list[Any], type: pa.DataType) -> pa.Array:
     """Make an array; temporal values are given as whole numbers of their unit."""
     if pa.types.is_temporal(type):
+        if type == pa.date64():  # given in days
+            return pa.array(values, pa.int32()).cast(pa.date32()).cast(type)
         wide = pa.int32() if type.bit_width == 32 else pa.int64()
         return pa.array(values, wide).cast(type)
     if type == pa.string_view():  # which Arrow does not take rows of; see `running.rows_of`

@@ -50,6 +50,10 @@ def test_a_short_run_finds_nothing(oracle):
     assert matches > 300
 
 
+def bytes_of(table):
+    return [batch.serialize().to_pybytes() for batch in table.to_batches()]
+
+
 def test_a_number_means_the_same_case_always(oracle):
     number = 2 * BLOCK + 7
     [alone] = cases_of(oracle, [number])
@@ -60,7 +64,8 @@ def test_a_number_means_the_same_case_always(oracle):
     assert alone.steps == after_others.steps
     assert alone.options == after_others.options
     assert alone.expect() == after_others.expect()
-    assert alone.block.tables.tables["l"].equals(after_others.block.tables.tables["l"])
+    ones, others = (each.block.tables.tables["l"] for each in (alone, after_others))
+    assert bytes_of(ones) == bytes_of(others)  # NaN is NaN
 
 
 def open_ends(operator, value, form="difference", nan_passes=False, real=atoms._intervals):

@@ -54,6 +54,8 @@ class DuckDB:
     @staticmethod
     def convert(column: Column, array: pa.Array) -> pa.Array:
         if pa.types.is_temporal(array.type):
+            if pa.types.is_date64(array.type):
+                array = array.cast(pa.date32())
             wide = pa.int32() if array.type.bit_width == 32 else pa.int64()
             return array.cast(wide)
         if column.kind in ("text", "digits"):
@@ -98,9 +100,11 @@ class Spark:
             wider = [pa.int16(), pa.int32(), pa.int64(), pa.decimal128(20, 0)]
             return array.cast(wider[[8, 16, 32, 64].index(type.bit_width)])
         if pa.types.is_timestamp(type):
-            return array.cast(pa.timestamp("us", type.tz))
+            return array.cast(pa.timestamp("us", type.tz and "UTC"))
         if pa.types.is_duration(type):
             return array.cast(pa.duration("us"))
+        if pa.types.is_date(type):
+            return array.cast(pa.date32())
         if column.kind in ("text", "digits"):
             return array.cast(pa.string())
         return array.cast(pa.binary()) if column.kind == "bytes" else array

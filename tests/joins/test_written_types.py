@@ -294,3 +294,57 @@ def test_times_of_day_compare_like_other_times(on: str, pairs: int, units: tuple
         for unit in units
     ]
     assert sj.join_tables(*tables, on=on).num_rows == pairs
+
+
+LAST = 2**63 - 1
+NANOSECONDS = [LAST, LAST - 1, LAST - 800, LAST // 1000 * 1000, 0, 1, 999, 1000, -1, -1000,
+               -(LAST // 1000) * 1000, -LAST, -LAST - 1, None]  # fmt: skip
+MICROSECONDS = [LAST // 1000, LAST // 1000 + 1, 253_402_300_799_999_999, 0, 1, -1,
+                -62_135_596_800_000_000, -(LAST // 1000), -(LAST // 1000) - 1, None]  # fmt: skip
+DAYS = [0, 1, 2_932_896, -719_162, 106_751, 106_752, -106_752, None]  # the years 9999 and 1
+COMPARED: dict[str, Any] = {
+    "=": lambda a, b: a == b, "<>": lambda a, b: a != b, "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("swaps", [False, True])
+@pytest.mark.parametrize("operator", COMPARED)
+@pytest.mark.parametrize(
+    ("fine", "coarse"),
+    [
+        (pa.timestamp("ns"), pa.timestamp("us")),
+        (pa.timestamp("ns", "UTC"), pa.timestamp("us", "America/New_York")),
+        (pa.duration("ns"), pa.duration("us")),
+        (pa.timestamp("ns"), pa.date32()),
+    ],
+    ids=str,
+)
+def test_times_that_nanoseconds_do_not_hold_are_compared(fine, coarse, operator, swaps):
+    # Once: an error, such as for the years 1 and 9999 that stand for "always".
+    is_date = pa.types.is_date(coarse)
+    values = [NANOSECONDS, DAYS if is_date else MICROSECONDS]
+    whole = pa.array(values[1], pa.int32() if is_date else pa.int64())
+    factor = 86_400 * 10**9 if is_date else 1000
+    exact = [NANOSECONDS, [None if each is None else each * factor for each in values[1]]]
+    arrays = [pa.array(NANOSECONDS, pa.int64()).view(fine), whole.view(coarse)]
+    if swaps:
+        exact, arrays = exact[::-1], arrays[::-1]
+    left, right = (pa.table({"id": range(len(each)), "t": each}) for each in arrays)
+    expected = [
+        (one, other)
+        for (one, a), (other, b) in product(enumerate(exact[0]), enumerate(exact[1]))
+        if a is not None and b is not None and COMPARED[operator](a, b)
+    ]
+    for on in (f"l.t {operator} r.t", f"(l.t {operator} r.t) or false"):
+        found = sj.join_tables(left, right, on=on, algorithm="scan")
+        ids = (found[name].to_pylist() for name in ("id", "id_right"))
+        assert sorted(zip(*ids, strict=True)) == expected
+
+
+def test_a_band_of_times_that_nanoseconds_do_not_hold_is_refused():
+    left = pa.table({"t": pa.array([0], pa.timestamp("ns"))})
+    right = pa.table({"t": pa.array([253_402_300_799_999_999]).view(pa.timestamp("us"))})
+    on = "l.t >= r.t and l.t <= r.t + interval 1 day"
+    with pytest.raises(sj.EvaluationError, match=r"too far from 1970.*cast the nanosecond column"):
+        sj.join_tables(left, right, on=on)

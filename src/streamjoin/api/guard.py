@@ -21,6 +21,7 @@ from weakref import WeakSet
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.kernels.forks import FORKED, call_in_child, is_here
+from streamjoin.kernels.interrupts import current, hand_over
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -85,12 +86,20 @@ def alone(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P],
     @wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
         guard = self._guard
-        with guard.lock:
-            guard.check()
-            try:
-                guard.is_inside = True
-                return method(self, *args, **kwargs)
-            finally:
-                guard.is_inside = False
+        try:
+            with guard.lock:
+                guard.check()
+                current.given = None
+                try:
+                    guard.is_inside = True
+                    results = method(self, *args, **kwargs)
+                finally:
+                    guard.is_inside = False
+        except BaseException as error:  # maybe a signal, between the end of the call and here
+            hand_over(current.given, error)
+            current.given = None
+            raise
+        current.given = None
+        return results
 
     return call

@@ -261,8 +261,10 @@ class StreamJoin:
     @alone
     def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
         self._begin()
-        with held():
+        with held() as call:
             delivered = join()
+            if self.schema is not None:
+                call.give(self._state.table(delivered))
         self._report(lambda: self._state.table([]))
         return delivered
 

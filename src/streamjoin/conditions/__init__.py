@@ -1,7 +1,7 @@
 """Join conditions: SQL text in, a conjunction of parts that a join can use out."""
 
 from streamjoin.conditions.intervals import Bound, Interval
-from streamjoin.conditions.recognition import parse_condition
+from streamjoin.conditions.recognition import parse_condition, recognise
 from streamjoin.conditions.sqltext import aliases, swap_aliases
 from streamjoin.conditions.terms import (
     Band,
@@ -31,5 +31,6 @@ __all__ = [
     "equate_points",
     "is_symmetric",
     "parse_condition",
+    "recognise",
     "swap_aliases",
 ]

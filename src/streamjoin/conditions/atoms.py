@@ -12,7 +12,7 @@
 An OR, or an AND below an OR, whose atoms all concern one pair is an atom too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -209,12 +209,12 @@ def _absolute(operator: str, limit: Constant, nan_passes: bool) -> Intervals | N
     return inside if operator in ("<", "<=") else outside
 
 
-def region(node: "Node") -> Atom | None:
+def region(node: "Node", may_be_text: bool = False) -> Atom | None:
     """An AND or OR of atoms that all concern one pair, as one atom."""
     node = node.unnest()
     if not isinstance(node, exp.And | exp.Or):
         return _atom(node)
-    left, right = region(node.left), region(node.right)
+    left, right = region(node.left, may_be_text), region(node.right, may_be_text)
     if left is None or right is None or left.pair.key != right.pair.key:
         return None
     if isinstance(node, exp.And):
@@ -223,7 +223,25 @@ def region(node: "Node") -> Atom | None:
         intervals = unite(left.intervals + right.intervals)
     if intervals is None:
         return None
+    if may_be_text and loses_text(left.intervals + right.intervals, intervals):
+        return None
     return Atom(left.pair, intervals, left.pair.part(intervals))
+
+
+def loses_text(before: Intervals, after: Intervals) -> bool:
+    """Whether a comparison has gone that the others do not replace if the operands are text.
+
+    Text is compared as text in ``l.s < r.s``, and as a number in ``l.s < r.s + 1``: neither
+    implies the other.
+    """
+    left = {_without_nan(bound) for each in after for bound in each.bounds()}
+    met = [bound for each in before for bound in each.bounds() if bound.form != "difference"]
+    is_mixed = len({bool(bound.value) for bound in met}) > 1
+    return is_mixed and not {_without_nan(bound) for bound in met} <= left
+
+
+def _without_nan(bound: Bound) -> Bound:
+    return replace(bound, nan_passes=False)
 
 
 def null_safe(node: exp.NullSafeEQ) -> Equality | None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from streamjoin.conditions import sqltext
-from streamjoin.conditions.atoms import NO_OPERAND, WHOLE, Atom, null_safe, region
+from streamjoin.conditions.atoms import NO_OPERAND, WHOLE, Atom, loses_text, null_safe, region
 from streamjoin.conditions.intervals import intersect
 from streamjoin.conditions.terms import (
     Band,
@@ -67,21 +67,31 @@ _NOT_BOOLEAN = (
 )
 
 
-@deep
 def parse_condition(
     on: str | Condition, left: "pa.Schema | None" = None, right: "pa.Schema | None" = None
 ) -> Condition:
     """The canonical form of a condition given as SQL text over the aliases ``l`` and ``r``.
 
     With both schemas, columns without an alias are resolved first; otherwise what holds them is
-    left to the residual, and operands of arithmetic are taken for numbers or times: text that is
-    compared as text, and shifted as a number too, can be told apart only with the schemas.
+    left to the residual, and nothing is left out that would matter if columns were text.
 
     >>> print(parse_condition("abs(l.x - r.x) <= 5 and l.s = r.s").sql())
     l.s = r.s AND ABS(l.x - r.x) <= 5
     """
     if isinstance(on, Condition):
         return on
+    return recognise(on, left, right, may_be_text=left is None or right is None)
+
+
+@deep
+def recognise(
+    on: str,
+    left: "pa.Schema | None" = None,
+    right: "pa.Schema | None" = None,
+    *,
+    may_be_text: bool = False,
+) -> Condition:
+    """Read a condition; unless operands ``may_be_text``, they are taken for numbers or times."""
     expression = sqltext.parse(on)
     _refuse_queries(on, expression)
     if left is not None and right is not None:
@@ -90,7 +100,7 @@ def parse_condition(
         expression = qualify(expression, left, right)
         _mark_text(expression, left, right)
     _settle_aliases(on, expression)
-    collected = _Collector()
+    collected = _Collector(may_be_text)
     for conjunct in _conjuncts(_negations_inwards(expression, negate=False)):
         if isinstance(conjunct, _NOT_BOOLEAN):
             raise ConditionError(
@@ -193,14 +203,15 @@ def _conjuncts(node: "Node") -> list["Node"]:
 class _Collector:
     """Sorts conjuncts into parts; atoms over one pair meet here."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_be_text: bool) -> None:
+        self.may_be_text = may_be_text
         self.parts: list[Part] = []
         self.groups: dict[tuple[str, str], list[Atom]] = {}
 
     def add(self, node: "Node") -> None:
         """Take one conjunct."""
         part = null_safe(node) if isinstance(node, exp.NullSafeEQ) else None
-        atom = region(node)
+        atom = region(node, self.may_be_text)
         if atom is None:
             self.parts.append(part or Residual(sqltext.canonical(node)))
         elif isinstance(atom.part, Equality | NotEqual):
@@ -213,6 +224,8 @@ class _Collector:
         for position, other in enumerate(group):
             intervals = intersect(other.intervals, atom.intervals)
             if intervals is None:
+                continue
+            if self.may_be_text and loses_text(other.intervals + atom.intervals, intervals):
                 continue
             group[position] = Atom(other.pair, intervals, other.pair.part(intervals))
             return

@@ -34,12 +34,21 @@ from streamjoin.expressions.datatypes import (
     spark_type,
     wider_integer,
 )
-from streamjoin.expressions.values import TypeMismatchError, Value, from_numbers, nulls_of, numbers
+from streamjoin.expressions.values import (
+    NoAnswerError,
+    TypeMismatchError,
+    Value,
+    from_numbers,
+    nulls_of,
+    numbers,
+)
 
 _COMPARISONS = {
     "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
     ">=": pc.greater_equal,
 }  # fmt: skip
+
+_LAST = 2**63 - 1
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -87,6 +96,33 @@ def cast_to(array: pa.Array, type: pa.DataType) -> pa.Array:
     return cast(as_spark(array), type)
 
 
+def is_coarser(type: pa.DataType, common: pa.DataType) -> bool:
+    """Whether values of a type may be too far from 1970 for the nanoseconds of a common type."""
+    a = spark_type(type)
+    known = kind(a) in ("date", "timestamp", "interval")
+    return known and getattr(common, "unit", "") == "ns" and getattr(a, "unit", "us") == "us"
+
+
+def in_nanoseconds(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """Times that compare with those of the other unit as they should, however far they are.
+
+    Those that nanoseconds do not hold become the first or the last one, and of the nanoseconds that
+    are there already, these two make room: no microsecond lies between them and their neighbours.
+    """
+    array = as_spark(array)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), type)
+    missing = nulls_of(array)
+    if getattr(array.type, "unit", "") == "ns":
+        held = np.clip(numbers(array.cast(INT64)), -_LAST, _LAST - 1)
+    else:
+        if pa.types.is_date(array.type):
+            array = cast(array, pa.timestamp("us"))
+        given, most = numbers(array.cast(INT64)), _LAST // 1000
+        held = np.where(given > most, _LAST, np.where(given < -most, -_LAST - 1, given * 1000))
+    return from_numbers(held, missing).view(type)
+
+
 def coerced(value: Value, type: pa.DataType) -> pa.Array:
     """The array of a value for use as that type; integers that outgrew theirs stay int64."""
     if value.constant and len(value.array) > 1:
@@ -127,7 +163,13 @@ def compare(op: str, a: pa.Array, b: pa.Array) -> pa.BooleanArray:
 
 def compare_values(op: str, a: Value, b: Value) -> pa.BooleanArray:
     """The same for values whose Spark type may differ from their array's."""
-    x, y, type = together(a, b)
+    try:
+        x, y, type = together(a, b)
+    except NoAnswerError:
+        common = common_type(a.type, b.type)
+        if common is None or not (is_coarser(a.type, common) or is_coarser(b.type, common)):
+            raise
+        x, y, type = in_nanoseconds(a.array, common), in_nanoseconds(b.array, common), common
     if pa.types.is_nested(type) or kind(type) == "other":
         raise UnsupportedExpressionError(
             f"values of type {name(type)} are not compared in process, though Spark may; "

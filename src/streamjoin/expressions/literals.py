@@ -57,7 +57,7 @@ def number(text: str, negative: bool = False) -> tuple[pa.Scalar, int | None]:
                 return pa.scalar(int(value), type), len(str(abs(int(value))))
     _, digits, exponent = value.as_tuple()
     scale = -int(exponent)
-    precision = max(len(str(int("".join(map(str, digits))))), scale)
+    precision = max(len("".join(map(str, digits)).lstrip("0")), 1, scale)
     if precision > MAX_PRECISION:
         raise ConditionError(
             f"the number {text} has {precision} digits, a decimal at most {MAX_PRECISION}; "

@@ -99,14 +99,18 @@ class Engine:
         self.collector = Collector() if collector is None else collector
         self._unsettled: dict[Side, Prepared] | None = None
         self._is_committed = False
+        self._is_torn = False  # whether a change of the state has failed half-way
 
     @contextmanager
     def attempt(self, settles: bool = True) -> Iterator[None]:
         """Do something that an interrupt undoes, or leaves as it is if it comes too late.
 
         What is wrong with the data is no interrupt: it raises `StreamJoinError`, whose notes tell
-        what was dropped. Unless it ``settles``, what `find` has given stays good.
+        what was dropped. Unless it ``settles``, what `find` has given stays good. What fails
+        otherwise after the commit, as memory may run out while rows are stored, leaves a state that
+        is not whole, and from then on the join is refused.
         """
+        self.check_whole()
         if settles and self._unsettled is not None:
             with shielded():
                 self.settle()
@@ -121,11 +125,13 @@ class Engine:
         except StreamJoinError:
             raise
         except BaseException:
+            self._is_torn = True
             if not self._is_committed:
                 self.counters, self.newest, self.watermark, self.is_over = before[:-1]
                 self._unsettled = before[-1]
                 self.collector.cut(waiting)
                 self.join.undo()
+                self._is_torn = False
             raise
         finally:
             self.join.conclude()
@@ -243,12 +249,24 @@ class Engine:
 
     def settle(self) -> None:
         """Store the rows whose matches `find` has given; from now on they match others."""
+        self.check_whole()
         if self._unsettled is not None:
+            self._is_torn = True
             self.join.store(self._unsettled)
             self._unsettled = None
             self.collector.clear()
             for _ in self.close_windows():
                 pass  # a sliding window gives nothing when rows leave it
+            self._is_torn = False
+
+    def check_whole(self) -> None:
+        """Refuse to go on with a state that is half changed: kernels would read beyond rows."""
+        if self._is_torn:
+            raise StreamJoinError(
+                "this join ran out of memory, or failed otherwise, while it stored rows, so what "
+                "it holds is not whole; go on from its last snapshot, StreamJoin.restore(...), or "
+                "make a new StreamJoin"
+            )
 
     def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
         """Compute the keys of what comes, and number it; changes nothing."""

@@ -135,6 +135,7 @@ class Current(threading.local):
     """What each thread works under."""
 
     holder: Holder | None = None
+    given: Any = None  # by the last hold, on its way to who made the call
 
 
 current = Current()
@@ -174,17 +175,24 @@ class held:  # noqa: N801 - reads as the verb that it is: ``with held() as call`
         hold, self.hold = self.hold, None
         if hold is None:
             return
+        if kind is None:
+            current.given = self.results
         try:
             hold.give_back()
             current.holder = None
             hold.deliver()
         except BaseException as raised:
-            if self.results is not None:
-                with suppress(AttributeError):  # an exception with slots
-                    raised.results = self.results  # type: ignore[attr-defined]
+            hand_over(self.results, raised)
             raise
         finally:
             current.holder = None
+
+
+def hand_over(results: Any, raised: BaseException) -> None:
+    """Let an exception carry what the call would have returned, unless it has something."""
+    if results is not None and getattr(raised, "results", None) is None:
+        with suppress(AttributeError):  # an exception with slots
+            raised.results = results  # type: ignore[attr-defined]
 
 
 def checkpoint() -> None:

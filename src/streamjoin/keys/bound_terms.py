@@ -42,7 +42,7 @@ class EqualityPart:
     @classmethod
     def bind(cls, source: Equality, schemas: Schemas) -> "EqualityPart":
         """Bind to the schemas; keys are exact for every type that fits an int64."""
-        operands = Operands.bind(source.left, source.right, schemas)
+        operands = Operands.bind(source.left, source.right, schemas).compared()
         kind = operands.type
         if operands.key_type is not None:
             return cls(source, operands, exact=not source.null_safe)

@@ -1,7 +1,7 @@
 """The two sides of a comparison: expressions with their columns resolved, and the common type."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from streamjoin.errors import EvaluationError, SchemaError
-from streamjoin.expressions.coercion import cast_to, common_type
+from streamjoin.expressions.coercion import cast_to, common_type, in_nanoseconds, is_coarser
 from streamjoin.expressions.datatypes import is_numeric
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import read_expression
@@ -63,6 +63,8 @@ class Operands:
     type: pa.DataType
     key_type: KeyType | None  # how values become sort keys; None if they do not
     same_type: bool = False  # whether both sides have the same Arrow type to begin with
+    mixes_units: bool = False  # whether nanoseconds meet times that may be too far for them
+    is_compared: bool = False  # and nothing is computed, so that such times have keys too
 
     @classmethod
     def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
@@ -82,11 +84,16 @@ class Operands:
             )
         narrow = has_narrow_side(common, types.values())
         same_type = types["left"] == types["right"]
-        return cls(expressions, common, key_type(common, narrow), same_type)
+        mixes_units = any(is_coarser(type, common) for type in types.values())
+        return cls(expressions, common, key_type(common, narrow), same_type, mixes_units)
 
     def as_double(self) -> "Operands":
         """Return the same, compared as doubles."""
         return Operands(self.expressions, pa.float64(), key_type(pa.float64()))
+
+    def compared(self) -> "Operands":
+        """Return the same, for a part that only compares values with one another."""
+        return replace(self, is_compared=self.mixes_units)
 
     def own_values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
         """Evaluate one side's expression; a number stays in its own type."""
@@ -98,6 +105,8 @@ class Operands:
         expression = self.expressions[side]
         values = evaluate_side(expression, side, batch)
         try:
+            if self.is_compared:
+                return in_nanoseconds(values, self.type)
             return cast_to(values, self.type)
         except EvaluationError as error:
             raise EvaluationError(f"in {expression.sql('spark')}: {error}") from None

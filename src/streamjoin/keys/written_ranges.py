@@ -61,8 +61,8 @@ def bind_ranges(source: Band | Inequality | NotEqual, schemas: Schemas) -> Bound
         return _bind_band(source, operands, schemas)
     operator = source.operator if isinstance(source, Inequality) else "<>"
     if operands.key_type is not None:
-        floating = operands.key_type.floating
-        return BoundRanges((RangePart(source, operands, floating, exact=COMPARISONS[operator]),))
+        floating, exact = operands.key_type.floating, COMPARISONS[operator]
+        return BoundRanges((RangePart(source, operands.compared(), floating, exact=exact),))
     if isinstance(source, NotEqual):  # equal coarse keys may be of different values
         return BoundRanges((), source.sql())
     if pa.types.is_decimal(operands.type):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from streamjoin.conditions import Condition, Residual, aliases, equate_points, parse_condition
+from streamjoin.conditions import Condition, Residual, aliases, equate_points, recognise
 from streamjoin.errors import ConditionError
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.options.advisor import EAGER, LAZY, advise, check_equality, shorten
@@ -141,8 +141,11 @@ def read_condition(
     left: pa.Schema | None = None,
     right: pa.Schema | None = None,
 ) -> Condition:
-    """Return the parts of a condition; sessions are cut by what is written as an equality."""
-    condition = parse_condition(on, left, right)
+    """Return the parts of a condition; sessions are cut by what is written as an equality.
+
+    A `Condition` is read anew: with the schemas there may be more that an index can find.
+    """
+    condition = recognise(on.sql() if isinstance(on, Condition) else on, left, right)
     return condition if isinstance(window, SessionWindow) else equate_points(condition)
 
 

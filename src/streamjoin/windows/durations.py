@@ -20,6 +20,7 @@ from streamjoin.errors import WindowError
 Duration: TypeAlias = str | timedelta | int
 
 _LARGEST = 2**63 - 1
+MOST_DIGITS = 1000  # of an amount, which Python reads up to 4,300
 _EXAMPLES = '"10 minutes", "1 hour 30 minutes", "500 ms", a timedelta, or an integer (milliseconds)'
 
 _MICROSECONDS = {
@@ -125,6 +126,11 @@ def _parse_text(text: str) -> Fraction:
             raise WindowError(
                 f"duration {text!r}: unknown unit {unit!r}. Use weeks, days, hours, minutes, "
                 "seconds, milliseconds or microseconds (or w, d, h, min, s, ms, us)."
+            )
+        if len(amount) > MOST_DIGITS:
+            raise WindowError(
+                f"duration {text[:80]!r}...: an amount has {len(amount):,} digits, and at most "
+                f"{MOST_DIGITS:,} are read. For finite tables, leave the window out."
             )
         total += Fraction(amount) * _MICROSECONDS[unit.lower()]
         position = match.end()

@@ -4,6 +4,7 @@ import re
 
 from streamjoin.errors import WindowError
 from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows.durations import MOST_DIGITS
 
 _BEFORE_AFTER = re.compile(r"before\s+(?P<before>.+?)\s*,?\s+after\s+(?P<after>.+)", re.IGNORECASE)
 _TUMBLING = re.compile(
@@ -30,9 +31,9 @@ def parse_window(text: str) -> Window:
     text = text.strip()
     if match := _COUNT.fullmatch(text):
         left, right = match["left"], match["right"] or match["left"]
-        if not (left + right).isdecimal():
+        if not (left + right).isdecimal() or max(len(left), len(right)) > MOST_DIGITS:
             raise WindowError(
-                f"window {text!r}: a count is a whole number of rows, e.g. 'count 1000' "
+                f"window {text[:80]!r}: a count is a whole number of rows, e.g. 'count 1000' "
                 "or, left and right, 'count 1000, 2000'."
             )
         return CountWindow(left=int(left), right=int(right))
