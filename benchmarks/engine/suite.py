@@ -11,14 +11,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from time import perf_counter
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness.nested_loop import PlainScan
-from benchmarks.harness.report import Report, Series, interleave
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import take_turns, time_call, time_turns
 from benchmarks.harness.workloads import FullWindow, band_for, pair_ids, uniform_batch
 from streamjoin import join_tables
 from streamjoin.joins.deliver import gather, keep_ranges
@@ -51,7 +52,7 @@ def tables(report: Report, rows: int) -> None:
     band = int(band_for(rows, 2).split()[-1])
     name = f"tables {rows:,} x {rows:,}"
     with report.step(f"{name}: streamjoin, DuckDB, Polars"):
-        times = interleave(
+        times = time_turns(
             {
                 f"{name} streamjoin": partial(
                     join_tables, left, right, on=f"abs(l.x - r.x) <= {band}", threads=THREADS
@@ -59,7 +60,7 @@ def tables(report: Report, rows: int) -> None:
                 f"{name} DuckDB": duckdb_band(left, right, band),
                 f"{name} Polars": polars_band(left, right, band),
             },
-            repeats=9 if rows < 2_000_000 else 5,
+            rounds=9 if rows < 2_000_000 else 5,
             warmup=2,
         )
     ours, duck, polar = times.values()
@@ -90,19 +91,14 @@ def polars_band(left: pa.Table, right: pa.Table, band: int) -> Callable[[], obje
 
 
 def rate(workload: FullWindow, steps: int) -> float:
-    """Return how many million tuples a second are joined over some steps."""
-    begin = perf_counter()
-    workload.run(steps)
-    return 2 * steps * workload.batch / (perf_counter() - begin) / 1e6
+    """Return how many million tuples per second are joined over some steps."""
+    return 2 * steps * workload.batch / time_call(workload.run, steps) / 1e6
 
 
-def take_turns(workloads: dict[str, FullWindow]) -> list[Series]:
-    """Measure several workloads in turns, after a warm-up."""
-    for workload in workloads.values():
-        workload.run(2 * STEPS)
-    turns = [[rate(each, STEPS) for each in workloads.values()] for _ in range(6)]
-    columns = zip(*turns, strict=True)
-    return [Series(name, values, "M/s") for name, values in zip(workloads, columns, strict=True)]
+def race(workloads: dict[str, FullWindow]) -> list[Series]:
+    """Measure the rates of several workloads in turns."""
+    rivals = {name: partial(rate, each, STEPS) for name, each in workloads.items()}
+    return list(make_series(take_turns(rivals, rounds=6, warmup=2), "M/s").values())
 
 
 def sliding(report: Report, window: int, steps: int, target: float) -> None:
@@ -121,46 +117,38 @@ def sliding(report: Report, window: int, steps: int, target: float) -> None:
         }
         loop = FullWindow(window, BATCH, 2, "scan", pair_ids, seed)
         plain = FullWindow(window, PLAIN_BATCH, 2, "scan", pair_ids, seed, make_index=PlainScan)
-        for workload in sorts.values():
-            workload.run(steps)
-        turns = [[rate(each, steps) for each in sorts.values()] for _ in range(3)]
-        nested = Series(f"{name} nested loop", (rate(loop, 1), rate(loop, 1)), "M/s")
-        papers = Series(f"{name} plain nested loop", tuple(rate(plain, 1) for _ in range(3)), "M/s")
-        turns += [[rate(each, steps) for each in sorts.values()] for _ in range(3)]
-        ours = {
-            form: Series(f"{name} BI-Sort, as {form}", values, "M/s")
-            for form, values in zip(forms, zip(*turns, strict=True), strict=True)
-        }
-    report.add(*ours.values())
-    report.add(papers)
-    pairs = ours["pairs"]
+        rivals = {f"BI-Sort, as {form}": partial(rate, each, steps) for form, each in sorts.items()}
+        loops = {"nested loop": loop, "plain nested loop": plain}
+        rivals |= {name: partial(rate, each, 1) for name, each in loops.items()}
+        slow = {"nested loop": 2, "plain nested loop": 3}  # rounds
+        rates = take_turns(rivals, rounds=6, warmup=1, limits=slow)
+    ranges, pairs, rows, nested, papers = make_series(rates, "M/s", f"{name} {{}}").values()
+    report.add(ranges, pairs, rows, papers)
     note = (
         f"{pairs.median / papers.median:,.0f}x a plain loop; "
-        f"as ranges {ours['ranges'].median / nested.median:,.0f}x"
+        f"as ranges {ranges.median / nested.median:,.0f}x"
     )
-    ratio = pairs.median / nested.median
-    report.at_least(f"{name} BI-Sort vs nested loop", ratio, target, pairs, nested, note)
+    report.rate_ratio(f"{name} BI-Sort vs nested loop", pairs, nested, target, note)
 
 
 def doubling(report: Report, windows: list[int]) -> None:
     """What doubling the window costs BI-Sort, pairs written out."""
     with report.step(f"windows from {windows[0]:,} to {windows[-1]:,}"):
-        series = take_turns(
+        series = race(
             {
                 f"window {size:,}": FullWindow(size, BATCH, 2, "bi_sort", pair_ids, size)
                 for size in windows
             }
         )
     for (small, one), (large, two) in pairwise(zip(windows, series, strict=True)):
-        kept = two.median / one.median
-        report.at_least(f"throughput kept from {small:,} to {large:,}", kept, 0.75, two, one)
+        report.rate_ratio(f"throughput kept from {small:,} to {large:,}", two, one, 0.75)
 
 
 def match_rate(report: Report, window: int) -> None:
     """What 1,024 matches a row cost while they stay ranges."""
     seed = report.seed("match rate", window)
     with report.step("1,024 matches a row against 2, as ranges"):
-        two, thousand = take_turns(
+        two, thousand = race(
             {
                 f"{matches} matches a row": FullWindow(
                     window, BATCH, matches, "bi_sort", keep_ranges, seed
@@ -168,8 +156,7 @@ def match_rate(report: Report, window: int) -> None:
                 for matches in (2, 1024)
             }
         )
-    kept = thousand.median / two.median
-    report.at_least("throughput kept at 1,024 matches a row", kept, 0.9, thousand, two)
+    report.rate_ratio("throughput kept at 1,024 matches a row", thousand, two, 0.9)
 
 
 def memory(report: Report, window: int) -> None:

@@ -11,13 +11,14 @@ work on the machine can only make one worse.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, log
 from operator import attrgetter
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.turns import take_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate
 from benchmarks.intrawindow.simulator import Outcome, arrivals_of
 from benchmarks.intrawindow.workloads import Workload, micro
@@ -124,15 +125,10 @@ def told_others(ratios: list[float]) -> str:
 def run_all(workload: Workload, quick: bool) -> dict[str, list[Outcome]]:
     """Run all algorithms in turns, often enough."""
     arrivals = arrivals_of(workload)
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in LABELS}
-    begin, turns = perf_counter(), 0
-    while turns < RUNS or (turns < MOST_RUNS and perf_counter() - begin < ENOUGH):
-        for name in LABELS:
-            outcomes[name].append(simulate(name, arrivals))
-        turns += 1
-        if quick:
-            break
-    return outcomes
+    rivals = {name: partial(simulate, name, arrivals) for name in LABELS}
+    if quick:
+        return take_turns(rivals, rounds=1)
+    return take_turns(rivals, RUNS, seconds=ENOUGH, most=MOST_RUNS)
 
 
 def values_of(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:

@@ -5,10 +5,11 @@ a lazy join does it: so a run has a fifth of the window's tuples, as in the stud
 this is less.
 """
 
+from functools import partial
 from operator import attrgetter
-from time import perf_counter
 from typing import Any
 
+from benchmarks.harness.turns import repeat
 from benchmarks.intrawindow.simulator import Arrivals, Outcome, run_eager, run_lazy
 from streamjoin.joins.equality.pmj import DELTA
 from streamjoin.joins.equality.protocol import Eager
@@ -59,13 +60,8 @@ def simulate_often(name: str, arrivals: Arrivals, threads: int = THREADS, **knob
 
     One that takes long is not run again.
     """
-    begin = perf_counter()
-    best = simulate(name, arrivals, threads, **knobs)
-    for _ in range(RUNS - 1):
-        if perf_counter() - begin < ENOUGH:
-            another = simulate(name, arrivals, threads, **knobs)
-            best = min(best, another, key=attrgetter("cost"))
-    return best
+    run = partial(simulate, name, arrivals, threads, **knobs)
+    return min(repeat(run, 1, seconds=ENOUGH, most=RUNS), key=attrgetter("cost"))
 
 
 def simulate_all(arrivals: Arrivals) -> Outcomes:

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
 from benchmarks.spark.baselines import store, without_join
 from benchmarks.spark.inputs import EQUAL, MATCHES, Shape, Streams, write_streams
-from benchmarks.spark.pipelines import CORES, Measured, Pipeline, Workbench, run_to_end, take_turns
+from benchmarks.spark.pipelines import CORES, Measured, Pipeline, Workbench, race, run_to_end
 from benchmarks.spark.streams import check
 from benchmarks.spark.suite import MEMORY, session
 from streamjoin import spark as sjs
@@ -129,7 +130,7 @@ def tumbling(report: Report, quick: bool) -> None:
                 with report.step(f"tumbling windows on Spark: {pipeline.name}, warming up"):
                     run_to_end(bench, pipeline, streams)
             title = f"tumbling windows, batches of {streams.batch:,}"
-            results = take_turns(bench, title, streams, PIPELINES, warmup, extent.rounds)
+            results = race(bench, title, streams, PIPELINES, warmup, extent.rounds)
     closed, eager, other = results
     for each in results:
         given = sum(told(each, "matches")) / (len(each.batches) * extent.rows)

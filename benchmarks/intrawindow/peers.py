@@ -11,7 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.report import Report, interleave
+from benchmarks.harness.report import Report
+from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS
 from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.static import Block, write
@@ -31,9 +32,9 @@ def against_peers(report: Report, scale: Scale) -> None:
     contest: Contest = {LABELS[name]: our_join(name, workload) for name in LAZY} | peers
     with report.step(f"{workload.name}: streamjoin, DuckDB, Polars"):
         found = {name: join() for name, join in contest.items()}
-        assert set(found.values()) == {workload.matches}, f"{workload.matches} expected: {found}"
+        check_agreement(found, workload.matches)
         named = {f"{workload.name}, pairs: {name}": join for name, join in contest.items()}
-        times = dict(zip(contest, interleave(named, REPEATS).values(), strict=True))
+        times = dict(zip(contest, time_turns(named, REPEATS).values(), strict=True))
     report.add(*times.values())
     best = min((LABELS[name] for name in LAZY), key=lambda name: times[name].median)
     for peer in peers:

@@ -26,7 +26,9 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, eager_for
 from benchmarks.intrawindow.inputs import rovio, stock
 from benchmarks.intrawindow.scale import Scale
@@ -89,16 +91,16 @@ def measure_workload(
 ) -> None:
     """Measure the joins on one workload, in turns, and claim."""
     repeats *= SHORT if workload.inputs < SMALL else 1
-    words = speeds(f"{workload.name}: words", workload, [encode(workload) for _ in range(repeats)])
+    words = speeds(f"{workload.name}: words", workload, repeat(partial(encode, workload), repeats))
     report.add(words)
     arrivals = arrivals_of(workload)
-    turns = [take_turn(arrivals) for _ in range(1 + repeats)]
+    rivals = {name: partial(run_once, name, arrivals) for name in LABELS}
+    runs = take_turns(rivals, repeats, warmup=1)
     rows = {}
     for (name, label), figure in zip(LABELS.items(), study, strict=True):
         title = f"{workload.name}: {label}"
-        runs = [turn[name] for turn in turns[1:]]  # the first is to warm up
-        ours = speeds(title, workload, [run.counted for run in runs])
-        written = speeds(f"{title}, pairs", workload, [run.written for run in runs])
+        ours = speeds(title, workload, [run.counted for run in runs[name]])
+        written = speeds(f"{title}, pairs", workload, [run.written for run in runs[name]])
         report.add(written)
         rows[label] = {
             "counted": round(ours.median, 3),
@@ -112,9 +114,7 @@ def measure_workload(
         note = f"{written.median / figure:.3g} with pairs written, which the C++ does not do; "
         note += f"{together(ours, words) / figure:.3g} with words made"
         theirs = Series(f"{title}, C++", (figure,), UNIT)
-        report.at_least(
-            f"{title}, counted", ours.median / figure, TARGETS[name], ours, theirs, note
-        )
+        report.rate_ratio(f"{title}, counted", ours, theirs, TARGETS[name], note)
     report.detail(f"{workload.name}, at rest: {UNIT}", rows)
 
 
@@ -131,14 +131,7 @@ def together(one: Series, other: Series) -> float:
 def encode(workload: Workload) -> float:
     """Return the seconds that the words of a workload take."""
     gc.collect()
-    begin = perf_counter()
-    arrivals_of(workload)
-    return perf_counter() - begin
-
-
-def take_turn(arrivals: Arrivals) -> dict[str, Run]:
-    """Run all joins once."""
-    return {name: run_once(name, arrivals) for name in LABELS}
+    return time_call(arrivals_of, workload)
 
 
 def run_once(name: str, arrivals: Arrivals) -> Run:

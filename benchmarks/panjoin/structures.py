@@ -9,12 +9,13 @@ ranges, those of the others are copied; pairs are not written out.
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.runs.bi_sort import BISort
 from streamjoin.indexes.tables.rap_table import RaPTable
@@ -84,9 +85,7 @@ class Bed:
             end = min(begin + batch, rows)
             keys = np.arange(begin, end) if rising else np.sort(self.keys[begin:end])
             row_ids = np.arange(begin, end, dtype=np.int32)
-            start = perf_counter()
-            index.insert(keys, row_ids)
-            seconds += perf_counter() - start
+            seconds += time_call(index.insert, keys, row_ids)
             done += end - begin
             if seconds > 4 * SECONDS:
                 break
@@ -97,21 +96,24 @@ class Bed:
     ) -> float:
         """Return M probes/s, the median over some batches."""
         reach = 0 if equal else int(SPAN / rows * matches / 2)
-        rates: list[float] = []
-        begin = perf_counter()
-        while len(rates) < 3 or (perf_counter() - begin < SECONDS and len(rates) < 64):
+
+        def probe_batch() -> float:
             keys = np.sort(self._probes(batch, rows // int(matches) if equal else 0))
-            start = perf_counter()
-            for _ in index.probe(keys - reach, keys + reach):
-                pass
-            rates.append(batch / (perf_counter() - start) / 1e6)
-        return median(rates)
+            return batch / time_call(probe_all, index, keys, reach) / 1e6
+
+        return median(repeat(probe_batch, 3, seconds=SECONDS, most=64))
 
     def _probes(self, batch: int, stored: int) -> Keys:
         """Return probing keys: any, or such that are stored."""
         if stored:
             return self.keys[self.rng.integers(0, stored, batch)]
         return self.rng.integers(0, SPAN, batch)
+
+
+def probe_all(index: Index, keys: Keys, reach: int) -> None:
+    """Find the tuples within ``reach`` of some keys."""
+    for _ in index.probe(keys - reach, keys + reach):
+        pass
 
 
 def compile_all(bed: Bed) -> None:
@@ -176,11 +178,11 @@ def bi_sort(bed: Bed) -> None:
             rate = bed.probe_rate(index, bed.rows, PROBES, matches, equal=True)
             matched.add("equal keys", matches, rate)
         index = bed.filled(STRUCTURES["BI-Sort"], bed.rows)
-        turns: dict[int, list[float]] = {matches: [] for matches in SELECTIVITIES}
-        for _ in range(9):
-            for matches, found in turns.items():
-                found.append(bed.probe_rate(index, bed.rows, PROBES, matches))
-        rates = [median(found) for found in turns.values()]
+        rivals = {
+            matches: partial(bed.probe_rate, index, bed.rows, PROBES, matches)
+            for matches in SELECTIVITIES
+        }
+        rates = [median(found) for found in take_turns(rivals, 9).values()]
         for matches, rate in zip(SELECTIVITIES, rates, strict=True):
             matched.add("band", matches, rate)
         for buffer in (16, 256, 1024, 8192):
@@ -197,7 +199,7 @@ def bi_sort(bed: Bed) -> None:
     )
 
 
-def compare(bed: Bed, turns: int = 5) -> None:
+def compare(bed: Bed, rounds: int = 5) -> None:
     """Figure 13: the three structures side by side, and what is claimed of them."""
     inserts = Figure("fig13a", f"insert into {bed.rows:,} tuples", BATCH, RATE)
     probes = Figure("fig13b", f"band, {bed.rows:,} tuples, batches of {PROBES:,}", MATCHES, RATE)
@@ -206,23 +208,22 @@ def compare(bed: Bed, turns: int = 5) -> None:
             for batch in BATCHES:
                 inserts.add(name, batch, bed.insert_rate(make, bed.rows, batch))
         held = {name: bed.filled(make, bed.rows) for name, make in STRUCTURES.items()}
-        series: dict[str, list[float]] = {name: [] for name in held}
-        for _ in range(turns):
-            for name, index in held.items():
-                series[name].append(bed.probe_rate(index, bed.rows, PROBES, 1))
+        rivals = {
+            name: partial(bed.probe_rate, index, bed.rows, PROBES, 1)
+            for name, index in held.items()
+        }
+        rates = take_turns(rivals, rounds)
         for matches in SELECTIVITIES:
             for name, index in held.items():
                 probes.add(name, matches, bed.probe_rate(index, bed.rows, PROBES, matches))
     bed.report.figures += [inserts, probes]
-    sorts, table, tree = (Series(f"probe {n}", tuple(v), "M/s") for n, v in series.items())
+    sorts, table, tree = make_series(rates, "M/s", "probe {}").values()
     note = f"{bed.rows:,} tuples, batches of {PROBES:,}, one match"
-    ratio = sorts.median / table.median
-    bed.report.at_least("band probing: BI-Sort vs RaP-Table", ratio, 1.6, sorts, table, note)
-    ratio = table.median / tree.median
-    bed.report.at_least("band probing: RaP-Table vs WiB+-Tree", ratio, 1.0, table, tree, note)
+    bed.report.rate_ratio("band probing: BI-Sort vs RaP-Table", sorts, table, 1.6, note)
+    bed.report.rate_ratio("band probing: RaP-Table vs WiB+-Tree", table, tree, 1.0, note)
 
 
-def against_b_tree(bed: Bed, turns: int = 3) -> None:
+def against_b_tree(bed: Bed, rounds: int = 3) -> None:
     """Figure 11f, and ever-rising keys."""
     figure = Figure("fig11f", "WiB+-Tree over B+-tree", BATCH, "times as fast", ("log", "linear"))
     with bed.report.step("figure 11f: WiB+-Tree and B+-tree"):
@@ -242,14 +243,9 @@ def against_b_tree(bed: Bed, turns: int = 3) -> None:
             "B+-tree": partial(bed.insert_rate, BTree, bed.rows, PROBES),
             "WiB+-Tree, rising": partial(bed.insert_rate, WiBTree, bed.rows, PROBES, rising=True),
         }
-        found: dict[str, list[float]] = {name: [] for name in rates_of}
-        for _ in range(turns):
-            for name, rate in rates_of.items():
-                found[name].append(rate())
+        found = take_turns(rates_of, rounds)
     bed.report.figures.append(figure)
-    wide, plain, rising = (Series(f"insert {n}", tuple(v), "M/s") for n, v in found.items())
+    wide, plain, rising = make_series(found, "M/s", "insert {}").values()
     note = f"{bed.rows:,} tuples, batches of {PROBES:,}"
-    ratio = wide.median / plain.median
-    bed.report.at_least("insert: WiB+-Tree vs B+-tree", ratio, 3.0, wide, plain, note)
-    ratio = rising.median / wide.median
-    bed.report.at_least("insert: WiB+-Tree, rising keys", ratio, 0.8, rising, wide, note)
+    bed.report.rate_ratio("insert: WiB+-Tree vs B+-tree", wide, plain, 3.0, note)
+    bed.report.rate_ratio("insert: WiB+-Tree, rising keys", rising, wide, 0.8, note)

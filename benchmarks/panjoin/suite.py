@@ -8,13 +8,14 @@ size of a partition, N / P. Tuples are 12 bytes, a 64-bit key and a row id; the 
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.nested_loop import PlainScan
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.harness.workloads import FullWindow
 from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, Bed
@@ -113,32 +114,22 @@ def distributions(rng: np.random.Generator, rows: int) -> dict[str, tuple[int, C
 def two_threads(bed: Bed) -> None:
     """Probing with two threads, each half of a sorted batch."""
 
-    def rate(index: Index, keys: Keys, threads: int) -> float:
-        reach = int(SPAN / bed.rows / 2)
-        parts = np.array_split(keys, threads)
+    reach = int(SPAN / bed.rows / 2)
 
-        def probe(part: Keys) -> None:
-            for _ in index.probe(part - reach, part + reach):
-                pass
-
-        begin = perf_counter()
-        share(probe, parts, threads)
-        return keys.size / (perf_counter() - begin) / 1e6
+    def rate(index: Index, batch: int, threads: int) -> float:
+        parts = np.array_split(np.sort(bed.rng.integers(0, SPAN, batch)), threads)
+        probe = partial(structures.probe_all, index, reach=reach)
+        return batch / time_call(share, probe, parts, threads) / 1e6
 
     for name, make in STRUCTURES.items():
         index = bed.filled(make, bed.rows)
         for batch in (1 << 16, 1 << 18):
-            rates: dict[int, list[float]] = {1: [], 2: []}
             label = f"{name}, batches of {batch:,}"
+            rivals = {str(threads): partial(rate, index, batch, threads) for threads in (1, 2)}
             with bed.report.step(f"two threads: {label}"):
-                begin = perf_counter()
-                while len(rates[1]) < 9 or perf_counter() - begin < 4 * SECONDS:
-                    for threads in (1, 2):
-                        keys = np.sort(bed.rng.integers(0, SPAN, batch))
-                        rates[threads].append(rate(index, keys, threads))
-            one, two = (Series(f"{label}: {n} threads", tuple(v), "M/s") for n, v in rates.items())
-            ratio = two.median / one.median
-            bed.report.at_least(f"probing with two threads: {label}", ratio, 1.6, two, one)
+                rates = take_turns(rivals, 9, seconds=4 * SECONDS)
+            one, two = make_series(rates, "M/s", f"{label}: {{}} threads").values()
+            bed.report.rate_ratio(f"probing with two threads: {label}", two, one, 1.6)
 
 
 def whole_join(report: Report, window: int, target: float, bi_sort_target: float) -> None:
@@ -185,7 +176,7 @@ def whole_join(report: Report, window: int, target: float, bi_sort_target: float
         for label, make_index in (("nested loop", PlainScan), ("nested loop, SIMD", None)):
             for size, figure in nested.items():
                 full = FullWindow(size, NESTED, 1, "scan", keep_ranges, 3, make_index=make_index)
-                rates = rates_of(full, turns=3)
+                rates = rates_of(full, rounds=3)
                 if size == window:
                     loops[label] = Series(f"whole join, {label}", tuple(rates), "M/s")
                 for matches in (SELECTIVITIES[0], SELECTIVITIES[-1]):  # it does not matter
@@ -194,9 +185,8 @@ def whole_join(report: Report, window: int, target: float, bi_sort_target: float
     for label, loop in loops.items():
         for name, series in found.items():
             least = bi_sort_target if name == "BI-Sort" else target
-            ratio = series.median / loop.median
             title = f"whole join, {window:,}: {name} vs {label}"
-            report.at_least(title, ratio, least, series, loop, "one match")
+            report.rate_ratio(title, series, loop, least, "one match")
 
 
 def rate_of(full: FullWindow) -> float:
@@ -204,13 +194,10 @@ def rate_of(full: FullWindow) -> float:
     return median(rates_of(full))
 
 
-def rates_of(full: FullWindow, turns: int = 5) -> list[float]:
+def rates_of(full: FullWindow, rounds: int = 5) -> list[float]:
     """Return M tuples/s of some steps, after a first one."""
-    full.run(1)
-    rates: list[float] = []
-    begin = perf_counter()
-    while len(rates) < turns or (perf_counter() - begin < SECONDS and len(rates) < 100):
-        start = perf_counter()
-        full.run(1)
-        rates.append(2 * full.batch / (perf_counter() - start) / 1e6)
-    return rates
+
+    def rate() -> float:
+        return 2 * full.batch / time_call(full.run, 1) / 1e6
+
+    return repeat(rate, rounds, warmup=1, seconds=SECONDS, most=100)

@@ -11,12 +11,15 @@ place and the variance in another; here it is the deviation, which is harder::
 """
 
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import CHUNK, SharedRun, Way
 from benchmarks.pimtree.tuple_streams import GAUSSIAN, SPAN, square
@@ -79,19 +82,22 @@ def follow(
     """
     runs = {each: make_run(window, slice_size) for each in (shift, 0.0)}
     drifts = {each: Drift(window, each) for each in runs}
-    rates, shares = [], []
-    while (begin := drifts[shift].drawn) < drifts[shift].total:
-        found = {}
-        for each, run in runs.items():
-            keys = drifts[each].keys(slice_size)
-            if each == shift and drifts[shift].phase_of(begin) == 1:
-                shares.append(shares_of(run, keys[:SEEN]))
-            chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
-            found[each] = slice_size / run.pass_through(chunks) / 1e6
-        rates.append((begin, found[shift], found[0.0]))
+    shares: list[list[float]] = []
+
+    def pass_slice(each: float) -> float:
+        run, drift, begin = runs[each], drifts[each], drifts[each].drawn
+        keys = drift.keys(slice_size)
+        if each == shift and drift.phase_of(begin) == 1:
+            shares.append(shares_of(run, keys[:SEEN]))
+        chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
+        return slice_size / run.pass_through(chunks) / 1e6
+
+    slices = -(-drifts[shift].total // slice_size)
+    found = take_turns({each: partial(pass_slice, each) for each in runs}, slices)
     for run in runs.values():
         run.close()
-    return rates, shares
+    begins = [number * slice_size for number in range(slices)]
+    return list(zip(begins, found[shift], found[0.0], strict=True)), shares
 
 
 def drifts(report: Report, scale: Scale, quick: bool) -> None:

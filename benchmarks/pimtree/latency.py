@@ -13,13 +13,16 @@ Merges are far apart, so entries pass as fast as they go until one is near (figu
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter, sleep
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import SharedRun, Way
 from benchmarks.pimtree.threads import TASKS
@@ -96,8 +99,11 @@ def entries_to_merge(run: SharedRun) -> int:
     return max(min(rows), 0) * len(run.windows)
 
 
-def wait_in_merge(run: SharedRun, rate: float, around: tuple[float, float], waits: Waits) -> None:
+def wait_in_merge(
+    run: SharedRun, way: Way, rate: float, around: tuple[float, float], waits: Waits
+) -> None:
     """Go on until a merge is near, then follow the schedule until it is over."""
+    run.change(way)
     before, behind = (int(seconds * rate) for seconds in around)
     if (far := (entries_to_merge(run) - before) // 2 * 2) > 0:
         run.pass_through(run.draw(far))
@@ -128,10 +134,12 @@ def merges(report: Report, scale: Scale, quick: bool) -> None:
                 run.rate(Way(2))  # the first merges find less memory than the others
             rate = LOAD * 1e6 * max(run.rate(Way(2), 1 << 18) for _ in range(3))
             waits = {name: Waits() for name in KINDS}
-            for _ in range(times):
-                for name, way in KINDS.items():
-                    run.change(way)
-                    wait_in_merge(run, rate, QUICK_AROUND if quick else AROUND, waits[name])
+            around = QUICK_AROUND if quick else AROUND
+            rivals = {
+                name: partial(wait_in_merge, run, way, rate, around, waits[name])
+                for name, way in KINDS.items()
+            }
+            take_turns(rivals, times)
             run.close()
         summaries = {name: each.summary() for name, each in waits.items()}
         report.detail(f"latency in merges, {label}", {"tuples/s": rate, **summaries})

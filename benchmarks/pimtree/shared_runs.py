@@ -10,7 +10,7 @@ block may change between rounds, so that those who are compared share one join a
 Every tuple that is delivered lets one of its stream expire.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, process_time
 
@@ -179,16 +179,3 @@ class SharedRun:
     def close(self) -> None:
         """Let the threads go."""
         self.join.close()
-
-
-def in_turns(
-    rounds: int, rivals: Mapping[str, Callable[[], float]], warm: bool = True
-) -> dict[str, list[float]]:
-    """Measure rates in turns, after one turn that does not count."""
-    rates: dict[str, list[float]] = {name: [] for name in rivals}
-    for turn in range(rounds + warm):
-        for name, measure in rivals.items():
-            rate = measure()
-            if turn >= warm:
-                rates[name].append(rate)
-    return rates

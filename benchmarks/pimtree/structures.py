@@ -7,13 +7,13 @@ each step of a join costs (9b), and what memory the structures hold (11a).
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.turns import repeat, time_call
 from benchmarks.pimtree.scale import B_TREE, RATE, WINDOW, Scale, im_tree, pim_tree
 from benchmarks.pimtree.tuple_joins import BChainJoin, BTreeJoin, PIMTreeJoin, TupleJoin
 from benchmarks.pimtree.tuple_races import Make, Race
@@ -114,13 +114,6 @@ def merge_ratios(report: Report, scale: Scale) -> None:
     report.detail("the best merge ratio", best)
 
 
-def timed(function: Callable[..., object], *arguments: Any) -> float:
-    """Return how many seconds a call takes."""
-    begin = perf_counter()
-    function(*arguments)
-    return perf_counter() - begin
-
-
 def next_tuples(join: TupleJoin[Any], count: int) -> tuple[Keys, RowIds, Keys, RowIds]:
     """Return tuples that may come into the left window, and the oldest ones, which they replace."""
     streams, base = join.streams, int(join.bases[0])
@@ -136,8 +129,8 @@ def search_costs(join: TupleJoin[Any], find: Callable[..., object]) -> dict[str,
     keys = UNIFORM.keys(join.streams.rng, PROBES)
     lower, upper = keys - reach, keys + reach
     places = np.empty(1 << 20, np.int32), *(np.empty(PROBES, np.int64) for _ in "se")
-    down = timed(find, index.base, lower, lower, 0, *places)
-    all_in_all = timed(find, index.base, lower, upper, 0, *places)
+    down = time_call(find, index.base, lower, lower, 0, *places)
+    all_in_all = time_call(find, index.base, lower, upper, 0, *places)
     return {"search": down / PROBES * 1e9, "scan": (all_in_all - down) / PROBES * 1e9}
 
 
@@ -146,8 +139,8 @@ def b_tree_steps(join: BTreeJoin) -> dict[str, float]:
     index = join.indexes[0]
     keys, rows, old_keys, old = next_tuples(join, PROBES)
     costs = {
-        "delete": timed(b_tree.remove_batch, index.forest, old_keys, old) / PROBES * 1e9,
-        "insert": timed(b_tree.insert_batch, index.forest, keys, rows, 0) / PROBES * 1e9,
+        "delete": time_call(b_tree.remove_batch, index.forest, old_keys, old) / PROBES * 1e9,
+        "insert": time_call(b_tree.insert_batch, index.forest, keys, rows, 0) / PROBES * 1e9,
         **search_costs(join, partial(b_tree.find_batch, index.forest)),
     }
     # Back to what it was, for the next time.
@@ -162,14 +155,14 @@ def pim_tree_steps(join: PIMTreeJoin) -> dict[str, float]:
     index.merge()
     count = index.limit
     keys, rows, _, _ = next_tuples(join, count)
-    first = timed(pims.insert_batch, index.pim, keys, rows, 0, count // 2)
+    first = time_call(pims.insert_batch, index.pim, keys, rows, 0, count // 2)
     costs = search_costs(join, partial(pims.find_batch, index.pim))
-    second = timed(pims.insert_batch, index.pim, keys, rows, count // 2, count)
+    second = time_call(pims.insert_batch, index.pim, keys, rows, count // 2, count)
     costs["insert"] = (first + second) / count * 1e9
     # As many expire as have come.
     index.base += count
     join.bases[0] += count
-    costs["merge"] = timed(index.merge) / count * 1e9
+    costs["merge"] = time_call(index.merge) / count * 1e9
     return costs
 
 
@@ -186,7 +179,7 @@ def step_costs(report: Report, race: Race) -> None:
     costs: dict[str, dict[str, float]] = {}
     with report.step(f"figure 9b: each step, windows of {race.load.left:,}"):
         for name, join in race.joins.items():
-            each = [steps_of(join) for _ in range(TIMES)]
+            each = repeat(partial(steps_of, join), TIMES)
             costs[name] = {step: median(one[step] for one in each) for step in each[0]}
     report.detail(f"figure 9b: ns a tuple, windows of {race.load.left:,}", costs)
 

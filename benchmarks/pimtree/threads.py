@@ -11,9 +11,11 @@ from functools import partial
 from statistics import median
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.scale import B_TREE, RATE, WINDOW, Scale
-from benchmarks.pimtree.shared_runs import LoadedPIMTreeJoin, SharedRun, Way, in_turns
+from benchmarks.pimtree.shared_runs import LoadedPIMTreeJoin, SharedRun, Way
 from benchmarks.pimtree.tuple_races import Race
 from benchmarks.pimtree.tuple_streams import EXPONENTIAL, GAMMA, GAUSSIAN, UNIFORM, Load, square
 from streamjoin.indexes.trees.pim_tree import LOWEST
@@ -57,7 +59,7 @@ def race_ways(
     rivals: dict[str, Callable[[], float]] = {ALONE: alone}
     rivals |= {name: partial(shared, name) for name in ways}
     try:
-        return in_turns(rounds, rivals)
+        return take_turns(rivals, rounds, warmup=1)
     finally:
         run.close()
 
@@ -90,12 +92,11 @@ def by_window(report: Report, scale: Scale, quick: bool) -> None:
             "processors that 2 threads had": processors,
         }
         if window >= SPEEDUP_FROM:
-            report.at_least(
+            report.rate_ratio(
                 f"2 threads vs 1, windows of {window:,}",
-                two.median / one.median,
-                SPEEDUP,
                 two,
                 one,
+                SPEEDUP,
                 f"{two.median / alone.median:.2f} times one without concurrency control; "
                 f"2 threads had {processors:.1f} processors",
             )
@@ -134,10 +135,8 @@ def compare_runs(runs: dict[str, SharedRun], rounds: int) -> dict[str, list[floa
     """Measure two threads over different joins, in turns."""
     way = WAYS[TWO]
     try:
-        return in_turns(
-            rounds,
-            {name: partial(run.rate, way) for name, run in runs.items()},
-        )
+        rivals = {name: partial(run.rate, way) for name, run in runs.items()}
+        return take_turns(rivals, rounds, warmup=1)
     finally:
         for run in runs.values():
             run.close()
@@ -192,11 +191,8 @@ def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
     with report.step(f"figure 10c: task sizes, windows of {window:,}"):
         run = SharedRun(square(window))
         ways = {f"{task}": Way(2, task=task) for task in TASKS}
-        rates = in_turns(
-            1 if quick else 3,
-            {name: partial(run.rate, way) for name, way in ways.items()},
-            warm=False,
-        )
+        rivals = {name: partial(run.rate, way) for name, way in ways.items()}
+        rates = take_turns(rivals, rounds=1 if quick else 3)
         run.close()
     for task, each in rates.items():
         figure.add("2 threads", float(task), median(each))
@@ -218,10 +214,4 @@ def skewed_keys(report: Report, scale: Scale, quick: bool) -> None:
     uniform = series(f"{TWO}, {UNIFORM.name}", window, rates[UNIFORM.name])
     for spread in spreads[1:]:
         ours = series(f"{TWO}, {spread.name}", window, rates[spread.name])
-        report.at_least(
-            f"2 threads: {spread.name} vs uniform keys",
-            ours.median / uniform.median,
-            SKEWED,
-            ours,
-            uniform,
-        )
+        report.rate_ratio(f"2 threads: {spread.name} vs uniform keys", ours, uniform, SKEWED)

@@ -11,6 +11,7 @@ All joins find the same number of matches; this is asserted.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from statistics import median
 from time import perf_counter
@@ -18,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.harness.report import Series
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import check_agreement, repeat, take_turns
 from benchmarks.pimtree.tuple_joins import TupleJoin
 from benchmarks.pimtree.tuple_streams import AHEAD, Load, Streams
 
@@ -102,9 +104,7 @@ class Race:
     def measure(self, seconds: float, least: int = 1) -> dict[str, float]:
         """Measure rounds for some seconds, after a turn that does not count; return the medians."""
         self._turn(min(TURN, self.round), dict.fromkeys(self.joins, 0.0))
-        begin = perf_counter()
-        while len(next(iter(self.rates.values()))) < least or perf_counter() - begin < seconds:
-            self.run(1)
+        repeat(partial(self.run, 1), least, seconds=seconds)
         return {name: median(rates) for name, rates in self.rates.items()}
 
     def vary(self, matches: float) -> None:
@@ -117,14 +117,17 @@ class Race:
         order = self.load.order(count)
         for side in self.sides:
             self.streams.draw(side, int((order == side).sum()))
-        found = []
-        for name, join in self.joins.items():
+        found: dict[str, int] = {}
+
+        def join(name: str) -> None:
             begin = perf_counter()
-            found.append(join.run(order))
+            found[name] = self.joins[name].run(order)
             seconds[name] += perf_counter() - begin
-        assert len(set(found)) == 1, f"matches differ: {dict(zip(self.joins, found, strict=True))}"
+
+        take_turns({name: partial(join, name) for name in self.joins}, rounds=1)
+        check_agreement(found)
         self.tuples += count
-        self.matches += found[0]
+        self.matches += next(iter(found.values()))
 
     @property
     def match_rate(self) -> float:

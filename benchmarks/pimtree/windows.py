@@ -6,12 +6,14 @@ joined with itself (12c).
 """
 
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.scale import (
     B_TREE,
     IM_TREE,
@@ -128,9 +130,7 @@ def skewed_keys(report: Report, scale: Scale) -> None:
                 spread.name: Race(square(window, spread=spread), {PIM_TREE: pim_tree()})
                 for spread in spreads
             }
-            for _ in range(2 * ROUNDS):
-                for race in races.values():
-                    race.run(1)
+            take_turns({name: partial(race.run, 1) for name, race in races.items()}, 2 * ROUNDS)
         rates = {name: median(race.rates[PIM_TREE]) for name, race in races.items()}
         for name, rate in rates.items():
             figure.add(name, window, rate)

@@ -23,7 +23,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
 from benchmarks.spark.inputs import Streams, window_seconds
 from streamjoin import spark as sjs
@@ -159,7 +161,7 @@ def counted(pipeline: Pipeline) -> Pipeline:
     return Pipeline(pipeline.name, make, pipeline.settings, pipeline.rounds)
 
 
-def take_turns(
+def race(
     bench: Workbench,
     title: str,
     streams: Streams,
@@ -169,15 +171,20 @@ def take_turns(
 ) -> list[Measured]:
     """Run all pipelines in turns, and keep what came after their warm-up."""
     results = [Measured(title, each.name, streams.batch) for each in pipelines]
-    for turn in range(rounds):
-        for pipeline, measured in zip(pipelines, results, strict=True):
-            if pipeline.rounds is not None and turn >= pipeline.rounds:
-                continue
-            with bench.report.step(f"{measured.label}, round {turn + 1}"):
-                batches = run_to_end(bench, pipeline, streams)
-            measured.batches += batches[warmup:]
-            told = [sum(observed(each, DELIVERED).values()) for each in batches]
-            measured.delivered = sum(told) if any(told) else None
+
+    def run(pipeline: Pipeline, measured: Measured) -> None:
+        with bench.report.step(measured.label):
+            batches = run_to_end(bench, pipeline, streams)
+        measured.batches += batches[warmup:]
+        told = [sum(observed(each, DELIVERED).values()) for each in batches]
+        measured.delivered = sum(told) if any(told) else None
+
+    pairs = zip(pipelines, results, strict=True)
+    take_turns(
+        {each.name: partial(run, each, measured) for each, measured in pairs},
+        rounds,
+        limits={each.name: each.rounds for each in pipelines if each.rounds is not None},
+    )
     bench.report.add(*(each.rates for each in results))
     return results
 

@@ -21,9 +21,9 @@ from benchmarks.spark.pipelines import (
     Workbench,
     counted,
     observed,
+    race,
     run_to_end,
     spark_own,
-    take_turns,
 )
 from streamjoin.spark.session import ROCKSDB
 
@@ -59,7 +59,7 @@ def band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:
     for pipeline in (OURS, STORING, DISCARDING):
         with bench.report.step(f"{name}: {pipeline.name}, warming up"):
             run_to_end(bench, pipeline, streams)
-    ours, storing, discarding = take_turns(
+    ours, storing, discarding = race(
         bench, name, streams, (OURS, STORING, DISCARDING), warmup, rounds
     )
     check("late rows", ours.told("late") / batch, 0)
@@ -91,7 +91,7 @@ def equi_join(bench: Workbench, batch: int, window: int, rounds: int, claimed: b
         counted(spark_own("Spark's own, in memory", IN_MEMORY)),
         counted(spark_own("Spark's own, RocksDB", ROCKSDB, rounds=1)),
     ]
-    ours, memory, rocks = take_turns(bench, name, streams, [counted(OURS), *peers], warmup, rounds)
+    ours, memory, rocks = race(bench, name, streams, [counted(OURS), *peers], warmup, rounds)
     if not ours.delivered == memory.delivered == rocks.delivered:
         raise RuntimeError(
             f"streamjoin gave {ours.delivered} rows, Spark {memory.delivered} in memory and "
@@ -122,7 +122,7 @@ def fixed_cost(bench: Workbench, batch: int, window: int, measured: int, rounds:
     warmup = window + 4
     streams = write(bench, "small batches", UNIFORM, batch // 2, warmup + measured, window)
     name = f"batches of {batch:,} rows"
-    ours, discarding = take_turns(bench, name, streams, (OURS, DISCARDING), warmup, rounds)
+    ours, discarding = race(bench, name, streams, (OURS, DISCARDING), warmup, rounds)
     one, other = ours.seconds, discarding.seconds
     ratio = one.median / other.median
     bench.report.at_most(f"{name}: of a pipeline that discards all", ratio, 1.3, one, other)
@@ -150,7 +150,7 @@ def skew(bench: Workbench, batch: int, window: int) -> None:
     results: dict[str, Measured] = {}
     for name, streams in inputs.items():
         title = f"skew, batches of {batch:,}: {name}"
-        [results[name]] = take_turns(bench, title, streams, [counted(OURS)], warmup, rounds=1)
+        [results[name]] = race(bench, title, streams, [counted(OURS)], warmup, rounds=1)
     (uniform, crowded), (symbols, hot) = list(results)[:2], list(results)[2:]
     base = {uniform: uniform, crowded: uniform, symbols: symbols, hot: symbols}
     bench.report.detail(

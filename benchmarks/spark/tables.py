@@ -18,13 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Series, interleave
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import time_call, time_turns
 from benchmarks.spark.inputs import band, write_tables
 from benchmarks.spark.pipelines import CORES, Workbench, settings
 from streamjoin import spark as sjs
@@ -112,13 +112,6 @@ def sums(pairs: DataFrame) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Time one call."""
-    begin = perf_counter()
-    function()
-    return perf_counter() - begin
-
-
 def check_equal(name: str, ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
     """Refuse to compare joins with different results."""
     if ours != theirs:
@@ -130,14 +123,14 @@ def against_nested_loop(bench: Workbench, rows: int) -> None:
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     found: list[tuple[Any, ...]] = []
     with bench.report.step(f"{name}: Spark's own plan"):
-        first = seconds(lambda: found.append(tables.by_spark()))
+        first = time_call(lambda: found.append(tables.by_spark()))
     check_equal(name, tables.ours(), found[0])
     labels = f"{name}: streamjoin", f"{name}: BroadcastNestedLoopJoin"
     functions: dict[str, Callable[[], object]] = {labels[0]: tables.ours}
     if first < LONG:
         functions[labels[1]] = tables.by_spark
     with bench.report.step(f"{name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = interleave(functions, repeats=5)
+        times = time_turns(functions, rounds=5)
     theirs = times.get(labels[1]) or Series(labels[1], (first,))
     note = "" if first < LONG else "one run of Spark's own, which takes so long"
     note = "; ".join(filter(None, (f"{found[0][0]:,} joined rows", note)))
@@ -149,22 +142,22 @@ def against_buckets(bench: Workbench, rows: int) -> None:
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     with bench.report.step(f"{name}: which buckets are the fastest"):
         check_equal(name, tables.ours(), tables.by_hand(Way(1)))
-        tried = {way: seconds(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
+        tried = {way: time_call(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
         for change in ({"strategy": "shuffle_hash"}, {"partitions": 4 * CORES}):
             way = replace(fastest(tried), **change)
-            tried[way] = seconds(partial(tables.by_hand, way))
+            tried[way] = time_call(partial(tables.by_hand, way))
     best = fastest(tried)
     check_equal(name, tables.ours(), tables.by_hand(best))
     bench.report.detail(
         f"{name}: seconds by hand", {str(way): taken for way, taken in tried.items()}
     )
     with bench.report.step(f"{name}: streamjoin and buckets"):
-        ours, theirs = interleave(
+        ours, theirs = time_turns(
             {
                 f"{name}: streamjoin": tables.ours,
                 f"{name}: buckets": partial(tables.by_hand, best),
             },
-            repeats=3,
+            rounds=3,
         ).values()
     bench.report.speedup(f"{name}: vs buckets by hand", ours, theirs, 1.5, str(best))
 

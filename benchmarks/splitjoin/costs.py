@@ -26,6 +26,7 @@ from time import perf_counter, sleep
 
 import numpy as np
 
+from benchmarks.harness.turns import time_call
 from benchmarks.splitjoin.handshake import ChainedCore, Expiry, whose_turn
 from benchmarks.splitjoin.simulation import Costs
 from benchmarks.splitjoin.streams import Bed, Load
@@ -233,13 +234,9 @@ def measure_chain(load: Load) -> Costs:
         for batch in (left, right):
             batch.ordered(core.manager.chains["left"].layout)
         alone = core.manager.chains["left"].alone(left)  # made once for all that were crossed
-        start = perf_counter()
-        list(core.manager.probe([(right, [alone])]))
-        crossing.append(perf_counter() - start)
+        crossing.append(time_call(list, core.manager.probe([(right, [alone])])))
         for before, times in ((None, monitor), (0, expire)):
-            start = perf_counter()
-            list(core.take(Expiry(number, "left", before)))
-            times.append(perf_counter() - start)
+            times.append(time_call(list, core.take(Expiry(number, "left", before))))
     return Costs(
         0.0, 0.0, monitor=median(monitor), crossing=median(crossing), expire=median(expire)
     )

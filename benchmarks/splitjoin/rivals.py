@@ -11,10 +11,13 @@ the two differ in nothing but the way that batches take.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.splitjoin.costs import Curve, measure_costs, measure_curve, measure_hop, measure_hot
 from benchmarks.splitjoin.handshake import credits_of
 from benchmarks.splitjoin.latency import SHARES, Extent, Stages, batches_in, stages_of
@@ -125,10 +128,8 @@ def compare(report: Report, load: Load, curves: Curves, extent: Extent) -> None:
         with report.step(f"figures 12 and 13: {load}, {in_words(cores)}"):
             shared = "" if cores <= PROCESSORS else f", threads on {PROCESSORS} processors"
             beds = {name: Bed(load, cores, order, form) for name, (form, order) in RIVALS.items()}
-            found: dict[str, list[float]] = {name: [] for name in beds}
-            for _ in range(3):
-                for name, bed in beds.items():
-                    found[name].append(bed.rate(extent.seconds / 2))
+            rated = {name: partial(bed.rate, extent.seconds / 2) for name, bed in beds.items()}
+            found = take_turns(rated, rounds=3)
             rate = SHARES[0] * min(median(each) for each in found.values())
             for name, bed in beds.items():
                 rates.add(name + shared, cores, median(found[name]))

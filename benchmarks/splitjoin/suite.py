@@ -11,10 +11,13 @@ measured; what is simulated is labelled so.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.machine import processors
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.splitjoin.latency import Extent, latencies
 from benchmarks.splitjoin.rivals import rivals
 from benchmarks.splitjoin.streams import Bed, Form, Load
@@ -106,18 +109,15 @@ def compile_all() -> None:
                 bed.close()
 
 
-def alternate(
-    load: Load, forms: Forms, repeats: int, seconds: float
-) -> tuple[dict[str, Series], float]:
+def race(load: Load, forms: Forms, rounds: int, seconds: float) -> tuple[dict[str, Series], float]:
     """Measure some forms of a join in turns; return M rows/s of each, and the matches of a row."""
     beds = {name: Bed(load, *each) for name, each in forms.items()}
-    rates: dict[str, list[float]] = {name: [] for name in forms}
-    for number in range(repeats + 1):
-        for name, bed in beds.items():
-            with processors(1 if name == ONE else None):  # threads stay where they are started
-                rate = bed.rate(seconds if number else seconds / 2)
-            if number:
-                rates[name].append(rate / 1e6)
+
+    def rate(name: str) -> float:
+        with processors(1 if name == ONE else None):  # threads stay where they are started
+            return beds[name].rate(seconds) / 1e6
+
+    rates = take_turns({name: partial(rate, name) for name in forms}, rounds, warmup=1)
     series = {
         name: Series(
             f"{load}, batches of {load.batch:,}, ordered {forms[name][1]}: {name}",
@@ -139,7 +139,7 @@ def two_cores(report: Report, scale: Scale) -> None:
             for name, ordered in ORDERS.items():
                 compare(report, each, name, ordered, scale.repeats, scale.seconds)
             with report.step(f"other forms: {each}"):
-                others, _ = alternate(each, OTHERS, 2, scale.short)
+                others, _ = race(each, OTHERS, 2, scale.short)
             report.add(*others.values())
             report.detail(
                 f"other forms: {each}, M rows/s",
@@ -166,11 +166,11 @@ def compare(
     }
     about = f"{load}, batches of {load.batch:,}, {name}"
     with report.step(f"two cores: {about}"):
-        series, matches = alternate(load, forms, repeats, seconds)
+        series, matches = race(load, forms, repeats, seconds)
     one, two, roomy = (series[each] for each in forms)
     if claims:
         title, note = f"two cores vs one: {about}", f"{matches:.2f} matches a row"
-        report.at_least(title, two.median / one.median, FASTER, two, one, note)
+        report.rate_ratio(title, two, one, FASTER, note)
     report.add(*series.values())
     ratios = {ONE: two.median / one.median, ROOMY: two.median / roomy.median}
     report.detail(f"two cores: {about}, times as fast as", ratios)
@@ -181,7 +181,7 @@ def outer_order(report: Report, scale: Scale) -> None:
     forms: Forms = {"no order": (2, "none", "split"), "outer order": (2, "outer", "split")}
     for load in scale.loads:
         with report.step(f"outer order: {load}"):
-            series, matches = alternate(load, forms, scale.repeats, scale.seconds)
+            series, matches = race(load, forms, scale.repeats, scale.seconds)
         none, outer = series["no order"], series["outer order"]
         lost = 1 - outer.median / none.median
         note = f"part of the throughput; {matches:.2f} matches a row"
@@ -203,7 +203,7 @@ def precision(report: Report, scale: Scale) -> None:
         precisions = PRECISIONS[:: scale.every]
         forms |= {str(each): (2, each, "split") for each in precisions}
         with report.step(f"figure 19: {load}"):
-            series, _ = alternate(load, forms, 2, scale.short)
+            series, _ = race(load, forms, 2, scale.short)
         for each in precisions:
             figure.add("inner order", each, series[str(each)].median)
             for name in orders:
@@ -252,7 +252,7 @@ def points(
     """Measure loads, each a point of its algorithm's line for each form."""
     for load in loads:
         with report.step(f"{figure.name}: {load}, {load.matches:g} matches"):
-            series, matches = alternate(load, forms, 2, seconds)
+            series, matches = race(load, forms, 2, seconds)
         x = matches if across == "matches" else float(getattr(load, across))
         for name, each in series.items():
             figure.add(load.name + name, x, each.median)

@@ -12,13 +12,14 @@ What SPO-Join takes while it merges is not in these bytes: it is given back at o
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.spojoin.chains import ChainJoin
 from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
 from benchmarks.spojoin.scale import SEED, WINDOW, Scale, share_of
@@ -41,13 +42,6 @@ def sorted_batches(rows: Rows, base: int, size: int = BATCH) -> Iterator[tuple[C
         yield in_order(rows.part(begin, begin + size), base + begin)
 
 
-def timed(function: Callable[..., object], *arguments: Any) -> float:
-    """Return how many seconds a call takes."""
-    begin = perf_counter()
-    function(*arguments)
-    return perf_counter() - begin
-
-
 def insert_batches(index: SPOJoin, batches: Iterable[tuple[Column, Column]]) -> None:
     """Insert batches into a mutable part."""
     for first, second in batches:
@@ -68,6 +62,20 @@ def fill_trees(make: Callable[[int], WindowIndex], window: Rows) -> list[WindowI
     return trees
 
 
+def time_permutation(batches: list[tuple[Column, Column]], merges: bool) -> float:
+    """Return the seconds that inserting batches takes, with the merge that follows if asked."""
+    index = SPOJoin(sum(keys.size for (keys, _), _ in batches))
+    seconds = time_call(insert_batches, index, batches)
+    return seconds + (time_call(index.seal) if merges else 0.0)
+
+
+def time_trees(
+    make: Callable[[int], WindowIndex], window: Rows, batches: list[tuple[Column, Column]]
+) -> float:
+    """Return the seconds that inserting batches into the trees of a full window takes."""
+    return time_call(insert_into_trees, fill_trees(make, window), batches)
+
+
 def insertion(report: Report, scale: Scale, query: Query) -> None:
     """Figure 12: a tenth of a window is inserted, in batches."""
     figure = Figure("spo12", f"{query.name}: insertion", WINDOW, "us a tuple", ("log", "linear"))
@@ -76,18 +84,18 @@ def insertion(report: Report, scale: Scale, query: Query) -> None:
         with report.step(f"figure 12: insertion, windows of {window:,}"):
             stored, coming = query.rows(rng, window), query.rows(rng, share_of(window))
             fresh, later = list(sorted_batches(coming, 0)), list(sorted_batches(coming, window))
-            times: dict[str, list[float]] = {name: [] for name in (OURS, MERGED, PIM, B_TREE)}
-            for _ in range(scale.rounds):
-                ours = SPOJoin(coming.first.size)
-                inserted = timed(insert_batches, ours, fresh)
-                times[OURS].append(inserted)
-                times[MERGED].append(inserted + timed(ours.seal))
-                for name, make in ((PIM, PIMTree), (B_TREE, BTree)):
-                    trees = fill_trees(make, stored)
-                    times[name].append(timed(insert_into_trees, trees, later))
-        for name, seconds in times.items():
-            each = tuple(one / coming.first.size * 1e6 for one in seconds)
-            series = Series(f"insertion, {name}, windows of {window:,}", each, "us/tuple")
+            rivals: dict[str, Callable[[], float]] = {
+                OURS: partial(time_permutation, fresh, merges=False),
+                MERGED: partial(time_permutation, fresh, merges=True),
+                PIM: partial(time_trees, PIMTree, stored, later),
+                B_TREE: partial(time_trees, BTree, stored, later),
+            }
+            seconds = take_turns(rivals, scale.rounds)
+        micros = {
+            name: [one / coming.first.size * 1e6 for one in each] for name, each in seconds.items()
+        }
+        title = f"insertion, {{}}, windows of {window:,}"
+        for name, series in make_series(micros, "us/tuple", title).items():
             figure.add(name, window, series.median)
             report.add(series)
     report.figures.append(figure)
@@ -101,15 +109,17 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
     sought = query.ranges(waiting, 0)
     for window in scale.windows:
         rows = query.rows(rng, share_of(window))
-        merges, waits = [], []
+
+        def merge(rows: Rows = rows) -> tuple[float, float]:
+            index = SPOJoin(rows.first.size)
+            insert_batches(index, sorted_batches(rows, 0))
+            return time_call(index.seal) * 1e3, time_call(search, index, waiting, sought) * 1e3
+
         with report.step(f"figure 20: merging {rows.first.size:,} tuples"):
-            for _ in range(scale.rounds):
-                index = SPOJoin(rows.first.size)
-                insert_batches(index, sorted_batches(rows, 0))
-                merges.append(timed(index.seal) * 1e3)
-                waits.append(timed(search, index, waiting, sought) * 1e3)
-        for name, each in (("merge", merges), (f"{BATCH:,} tuples that waited", waits)):
-            series = Series(f"{name}, {rows.first.size:,} tuples merged", tuple(each), "ms")
+            merges, waits = zip(*repeat(merge, scale.rounds), strict=True)
+        measured = {"merge": merges, f"{BATCH:,} tuples that waited": waits}
+        title = f"{{}}, {rows.first.size:,} tuples merged"
+        for name, series in make_series(measured, "ms", title).items():
             figure.add(name, rows.first.size, series.median)
             report.add(series)
     report.figures.append(figure)

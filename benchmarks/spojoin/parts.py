@@ -13,10 +13,11 @@ parts are half full: a twentieth of the window as in the paper, which is more th
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
 from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
 from benchmarks.spojoin.ours import BATCH, FreshPart, PermutedPart
-from benchmarks.spojoin.races import CHECKED, Entrant, race_parts, renamed
+from benchmarks.spojoin.races import CHECKED, Entrant, race_parts
 from benchmarks.spojoin.runs import SortedRuns
 from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale, share_of
 from benchmarks.spojoin.workloads import QUERIES, Query, Rows, statistics
@@ -99,7 +100,7 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
             for kind, measured in (("immutable", fixed), ("mutable", fresh)):
                 for rival, series in measured[window].items():
                     figures[kind].add(rival, window, 1e6 / series.median)
-                    report.add(renamed(series, f"{name}, {kind}, window of {window:,}"))
+                    report.add(series.add_place(f"{name}, {kind}, window of {window:,}"))
         report.figures += figures.values()
         report.detail(f"{name}: data", statistics(query, stored, scale.largest))
         claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
@@ -113,13 +114,13 @@ def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call:
         for ours in (ALONE, BATCHED, COUNTED)
     )
     worst = min(batched, key=lambda window: batched[window])
-    report.add(renamed(call, name))
+    report.add(call.add_place(name))
     report.at_least(
         f"{name}: immutable part vs trees and {HASH}",
         batched[worst],
         IMMUTABLE,
-        renamed(fixed[worst][BATCHED], f"{name}, immutable, window of {worst:,}"),
-        renamed(fixed[worst][HASH], f"{name}, immutable, window of {worst:,}"),
+        fixed[worst][BATCHED].add_place(f"{name}, immutable, window of {worst:,}"),
+        fixed[worst][HASH].add_place(f"{name}, immutable, window of {worst:,}"),
         f"{BATCH:,} tuples a call, by window: {listed(batched)}; only counted: {listed(counted)}; "
         f"one tuple a call: {listed(alone)}, where a call that finds nothing takes "
         f"{call.median:.0f} us",
@@ -138,8 +139,8 @@ def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None
         f"{name}: mutable part, {BITS} vs {HASH}",
         runs[worst],
         MUTABLE,
-        renamed(fresh[worst][RUNS], f"{name}, mutable, window of {worst:,}"),
-        renamed(fresh[worst][RUNS_HASHED], f"{name}, mutable, window of {worst:,}"),
+        fresh[worst][RUNS].add_place(f"{name}, mutable, window of {worst:,}"),
+        fresh[worst][RUNS_HASHED].add_place(f"{name}, mutable, window of {worst:,}"),
         f"over the same sorted runs, by window: {listed(runs)}; over the same B+-trees, with "
         f"inserts: {listed(bits)}; SPO-Join in batches vs B+-trees and {HASH}: {listed(ours)}",
     )

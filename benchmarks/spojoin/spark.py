@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.harness.report import Report
 from benchmarks.spark.inputs import Shape
-from benchmarks.spark.pipelines import CORES, OURS, STORING, Workbench, run_to_end, take_turns
+from benchmarks.spark.pipelines import CORES, OURS, STORING, Workbench, race, run_to_end
 from benchmarks.spark.streams import check, compare, write
 from benchmarks.spark.suite import MEMORY, session
 from benchmarks.spojoin import spark_tables as spojoin_spark_tables
@@ -100,7 +100,7 @@ def cross_join(bench: Workbench, extent: Extent, matches: int) -> None:
     for pipeline in (OURS, STORING) if extent.warms_up else ():
         with report.step(f"{name}: {pipeline.name}, warming up"):
             run_to_end(bench, pipeline, streams)
-    ours, storing = take_turns(bench, name, streams, (OURS, STORING), warmup, extent.rounds)
+    ours, storing = race(bench, name, streams, (OURS, STORING), warmup, extent.rounds)
     check("matches a row", ours.told("matches") / streams.batch, matches)
     check("rows emitted", storing.told("matches") / ours.told("matches"), 1)
     check("probes", ours.told("probes"), CORES * streams.batch, tolerance=0)

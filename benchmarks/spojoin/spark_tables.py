@@ -16,9 +16,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Series, interleave
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import time_call, time_turns
 from benchmarks.spark.pipelines import Workbench
-from benchmarks.spark.tables import LONG, check_equal, renamed, seconds
+from benchmarks.spark.tables import LONG, check_equal, renamed
 from benchmarks.spojoin.workloads import Q3, crossings, statistics
 from streamjoin import spark as sjs
 
@@ -98,14 +99,14 @@ def against_spark(bench: Workbench, rows: int) -> None:
     labels = f"{trips.name}: streamjoin", f"{trips.name}: BroadcastNestedLoopJoin"
     found: list[tuple[Any, ...]] = []
     with bench.report.step(labels[1]):
-        first = seconds(lambda: found.append(trips.by_spark()))
+        first = time_call(lambda: found.append(trips.by_spark()))
     check_count(trips, found[0])
     check_equal(trips.name, trips.ours(), found[0])
     functions: dict[str, Callable[[], object]] = {labels[0]: trips.ours}
     if first < LONG:
         functions[labels[1]] = trips.by_spark
     with bench.report.step(f"{trips.name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = interleave(functions, repeats=3)
+        times = time_turns(functions, rounds=3)
     ours, theirs = times[labels[0]], times.get(labels[1]) or Series(labels[1], (first,))
     trips.tell([ours, theirs], **{"times as fast": theirs.median / ours.median})
 
@@ -116,7 +117,7 @@ def alone(bench: Workbench, rows: int) -> None:
     found: list[tuple[Any, ...]] = []
     label = f"{trips.name}: streamjoin"
     with bench.report.step(label):
-        times = interleave({label: lambda: found.append(trips.ours())}, repeats=3)
+        times = time_turns({label: lambda: found.append(trips.ours())}, rounds=3)
     for each in found:
         check_count(trips, each)
     trips.tell([times[label]])

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 import streamjoin as sj
-from benchmarks.harness.report import Report, interleave
+from benchmarks.harness.report import Report
+from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.spojoin.scale import SEED, Scale
 from benchmarks.spojoin.workloads import Q3, Query, crossings, statistics
 
@@ -52,8 +53,8 @@ def materialise(report: Report, rows: int, pairs: float) -> None:
     }
     with report.step(f"{name}: streamjoin, DuckDB, Polars"):
         found = {each: joined().num_rows for each, joined in contest.items()}
-        assert set(found.values()) == {expected}, f"{expected} expected: {found}"
-        times = interleave(contest, REPEATS, WARMUP)
+        check_agreement(found, expected)
+        times = time_turns(contest, REPEATS, WARMUP)
     ours, duck, polar = times.values()
     report.speedup(f"{name} vs DuckDB", ours, duck, ROWS)
     report.speedup(f"{name} vs Polars join_where", ours, polar, ROWS)
@@ -72,8 +73,8 @@ def count(report: Report, rows: int, pairs: float) -> None:
     }
     with report.step(f"{name}: streamjoin, DuckDB, Polars"):
         found = {each: counted() for each, counted in contest.items()}
-        assert set(found.values()) == {expected}, f"{expected} expected: {found}"
-        times = interleave(contest, REPEATS, WARMUP)
+        check_agreement(found, expected)
+        times = time_turns(contest, REPEATS, WARMUP)
     ours, *others = times.values()
     best = min(others, key=lambda series: series.median)
     report.add(*others)

@@ -7,16 +7,16 @@ The nested loops have two threads and are held against two of ours, the chain ag
 By window (the paper's figure 11), and by cores and threads (16 and 17).
 """
 
-from time import perf_counter
-
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import time_call
 from benchmarks.spojoin.chains import ChainJoin
 from benchmarks.spojoin.loops import LoopJoin
 from benchmarks.spojoin.ours import BATCH, EngineJoin
-from benchmarks.spojoin.races import Join, Runner, arrivals_of, race_joins, renamed
+from benchmarks.spojoin.races import Join, Runner, arrivals_of, race_joins
 from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale
 from benchmarks.spojoin.workloads import Query
 
@@ -71,7 +71,7 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
             measured[window] = best_chains(races)
             for rival, series in measured[window].items():
                 figure.add(rival, window, 1e6 / series.median)
-            report.add(*(renamed(each, f"{name}, {window:,}") for each in races.values()))
+            report.add(*(each.add_place(f"{name}, {window:,}") for each in races.values()))
         report.figures.append(figure)
         claim_joins(report, name, measured)
 
@@ -92,8 +92,8 @@ def claim_joins(report: Report, name: str, measured: dict[int, dict[str, Series]
         )
         report.speedup(
             f"{name}: SPO-Join vs {rival}, windows of {window:,}",
-            renamed(largest[ours], f"{name}, {window:,}"),
-            renamed(largest[rival], f"{name}, {window:,}"),
+            largest[ours].add_place(f"{name}, {window:,}"),
+            largest[rival].add_place(f"{name}, {window:,}"),
             target,
             note,
         )
@@ -135,7 +135,5 @@ def batch_times(query: Query, join: Join) -> dict[str, float]:
     times = []
     for _ in range(LATENCY_STEPS):
         arrivals = arrivals_of(query, rng, LATENCY_BATCH)
-        begin = perf_counter()
-        join.run(arrivals)
-        times.append((perf_counter() - begin) / 2 * 1e3)
+        times.append(time_call(join.run, arrivals) / 2 * 1e3)
     return {"median": float(np.median(times)), "longest": max(times)}

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from benchmarks import registry
 from benchmarks.__main__ import app
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Series
+from benchmarks.harness.series import Series
 
 
 def run(*arguments):

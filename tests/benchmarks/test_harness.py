@@ -14,7 +14,9 @@ from rich.console import Console
 
 import streamjoin as sj
 from benchmarks.harness.machine import describe_machine, describe_versions
-from benchmarks.harness.report import Claim, Report, Series, interleave, measure
+from benchmarks.harness.report import Claim, Report
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import check_agreement, repeat, take_turns, time_turns
 from benchmarks.registry import SUITES, find_suite
 from benchmarks.spark import inputs as spark_inputs
 from benchmarks.spark.baselines import side_by_side
@@ -43,25 +45,49 @@ def test_a_series_has_a_median_and_a_spread():
 def test_an_empty_series_is_refused():
     with pytest.raises(ValueError, match="'x' is empty"):
         Series("x", ())
-    with pytest.raises(ValueError, match="repeats is 0"):
-        measure(lambda: None, repeats=0)
+    with pytest.raises(ValueError, match="rounds is 0"):
+        repeat(lambda: None, rounds=0)
 
 
-def test_measure_calls_warmups_and_repeats():
+def test_measuring_one_thing_calls_it_in_warmups_and_rounds():
     calls = []
-    series = measure(lambda: calls.append(1), repeats=4, warmup=2, name="append")
+    [series] = time_turns({"append": lambda: calls.append(1)}, rounds=4, warmup=2).values()
     assert len(calls) == 6
-    assert series.name == "append"
+    assert (series.name, series.unit) == ("append", "s")
     assert len(series.values) == 4
     assert all(value >= 0 for value in series.values)
 
 
+def rivals_that_call(calls, names="ab"):
+    """Return rivals that note each call, and measure how many there have been."""
+    return {name: lambda name=name: calls.append(name) or len(calls) for name in names}
+
+
 def test_competitors_take_turns():
     calls = []
-    functions = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
-    series = interleave(functions, repeats=3, warmup=1)
+    measured = take_turns(rivals_that_call(calls), rounds=3, warmup=1)
     assert "".join(calls) == "ab" + "ababab"
-    assert {name: len(one.values) for name, one in series.items()} == {"a": 3, "b": 3}
+    assert measured == {"a": [3, 5, 7], "b": [4, 6, 8]}
+
+
+def test_a_slow_competitor_has_fewer_rounds_and_no_warmup():
+    calls = []
+    measured = take_turns(rivals_that_call(calls), rounds=3, warmup=1, limits={"b": 2})
+    assert "".join(calls) == "a" + "ababa"
+    assert measured == {"a": [2, 4, 6], "b": [3, 5]}
+
+
+@pytest.mark.parametrize(("seconds", "most", "rounds"), [(0, None, 2), (60, 7, 7), (60, 1, 2)])
+def test_rounds_go_on_until_there_are_enough(seconds, most, rounds):
+    assert repeat(lambda: 1, 2, seconds=seconds, most=most) == [1] * rounds
+
+
+def test_rivals_that_differ_are_found_out():
+    check_agreement({"ours": 3, "theirs": 3}, 3)
+    with pytest.raises(AssertionError, match="matches differ"):
+        check_agreement({"ours": 3, "theirs": 4})
+    with pytest.raises(AssertionError, match="4 matches expected"):
+        check_agreement({"ours": 3}, 4)
 
 
 def test_claims_know_whether_they_are_reached():

@@ -18,8 +18,8 @@ from benchmarks.spark.pipelines import (
     STORING,
     Workbench,
     counted,
+    race,
     spark_own,
-    take_turns,
 )
 from benchmarks.spark.tables import Way
 from benchmarks.spojoin.spark import shape_of
@@ -41,7 +41,7 @@ def test_pipelines_do_what_they_are_compared_for(spark, tmp_path):
     shape, own = spark_inputs.equal_shape(300), spark_own("own", IN_MEMORY)
     streams = spark_inputs.write_streams(tmp_path / "in", shape, 300, 2, 1, seed=1)
     pipelines = [counted(OURS), counted(STORING), counted(DISCARDING), counted(own)]
-    ours, storing, discarding, theirs = take_turns(bench, "tiny", streams, pipelines, 0, 1)
+    ours, storing, discarding, theirs = race(bench, "tiny", streams, pipelines, 0, 1)
     tables = (
         pa.concat_tables(pq.read_table(path) for path in sorted((streams.folder / side).iterdir()))
         for side in ("left", "right")
@@ -63,7 +63,7 @@ def test_in_a_count_window_both_pipelines_store_and_give_as_much(spark, tmp_path
     shape = shape_of(Q1.with_matches(8, 1_000), 8)
     streams = spark_inputs.write_streams(tmp_path / "in", shape, 500, 4, 2, seed=1, counts=True)
     pipelines = [counted(OURS), counted(STORING), counted(DISCARDING)]
-    ours, storing, discarding = take_turns(bench, "tiny", streams, pipelines, 2, 1)
+    ours, storing, discarding = race(bench, "tiny", streams, pipelines, 2, 1)
     assert storing.told("matches") == 8 * streams.batch
     assert ours.told("matches") == pytest.approx(8 * streams.batch, rel=0.1)
     for name in ("probes", "live_rows", "segments", "rows_left", "rows_right"):
