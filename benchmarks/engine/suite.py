@@ -16,11 +16,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.harness.full_windows import FullWindow, pair_ids
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import take_turns, time_call, time_turns
-from benchmarks.harness.workloads import FullWindow, band_for, pair_ids, uniform_batch
+from benchmarks.harness.workloads import band_for, uniform_batch
 from streamjoin import join_tables
 from streamjoin.joins.deliver import gather, keep_ranges
 

@@ -12,11 +12,11 @@ from statistics import median
 import numpy as np
 
 from benchmarks.harness.figures import Figure
+from benchmarks.harness.full_windows import FullWindow
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import repeat, take_turns, time_call
-from benchmarks.harness.workloads import FullWindow
 from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, Bed
 from streamjoin.indexes.protocol import Index

@@ -30,27 +30,21 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.workloads import SPAN, band_for
+from benchmarks.harness.full_windows import FILL_ROWS, fill_windows, make_join
+from benchmarks.harness.workloads import SCHEMA, SPAN, band_for
 from benchmarks.splitjoin.handshake import Handshake
-from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.messages import Step, Work
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.executor import SplitExecutor, Timing
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
-from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.windows import CountWindow, TimeWindow
 
-FILL = 1 << 17  # rows a batch while a window is filled
 FEW = 8  # different batches of each stream, at least
 FEWEST = 4  # batches of a run
-COUNTED = pa.schema({"x": pa.int64(), "id": pa.int64()})
-TIMED = COUNTED.append(pa.field("t", pa.timestamp("us")))
+TIMED = SCHEMA.append(pa.field("t", pa.timestamp("us")))
 Form = Literal["split", "round robin", "handshake", "plain"]
 
 
@@ -114,8 +108,8 @@ class Source:
 
     def filling(self) -> Iterator[dict[Side, pa.RecordBatch]]:
         """Yield what fills the windows."""
-        for first in range(0, self.load.window, FILL):
-            rows = min(FILL, self.load.window - first)
+        for first in range(0, self.load.window, FILL_ROWS):
+            rows = min(FILL_ROWS, self.load.window - first)
             ids = pa.array(np.arange(rows))
             yield {side: self._batch(side, self._draw(rows), ids) for side in SIDES}
 
@@ -128,7 +122,7 @@ class Source:
         first = self.arrived[side]
         self.arrived[side] += len(keys)
         if not self.load.timed:
-            return pa.RecordBatch.from_arrays([keys, ids], schema=COUNTED)
+            return pa.RecordBatch.from_arrays([keys, ids], schema=SCHEMA)
         times = pa.array(np.arange(first, first + len(keys))).cast(pa.timestamp("us"))
         return pa.RecordBatch.from_arrays([keys, ids, times], schema=TIMED)
 
@@ -151,7 +145,7 @@ class Bed:
         self.engine = engine_of(load, cores, ordered, form)
         self.rows = self.found = 0  # of all runs
         for batches in self.source.filling():
-            fill(self.engine, batches)
+            fill_windows(self.engine, batches)
 
     @property
     def matches(self) -> float:
@@ -232,16 +226,16 @@ class Bed:
 def engine_of(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
     """Return the engine of a join in one of the four forms, its windows empty."""
     split = 1 if form == "plain" else cores
-    config = JoinConfig.check(
+    engine = make_join(
         band_for(load.window, load.matches),
         load.windowing,
+        TIMED if load.timed else SCHEMA,
         "t" if load.timed else None,
         algorithm=load.algorithm,
         threads=cores,
         cores=split,
         ordered="outer" if form == "handshake" else ordered,  # whose rows are always numbered
     )
-    engine = make_engine(config, dict.fromkeys(SIDES, TIMED if load.timed else COUNTED))
     if isinstance(engine.join, Manager) and form != "plain":
         engine.join = SplitExecutor([engine.join], None, engine.schema)
     if form == "handshake":
@@ -260,32 +254,3 @@ def take_turns_by_row(join: SplitExecutor) -> None:
         for chain in core.manager.chains.values():
             most = max(chain.sizes.most // len(join.cores), 1)
             chain.sizes = replace(chain.sizes, most=most)
-
-
-def fill(engine: Engine, batches: dict[Side, pa.RecordBatch]) -> None:
-    """Store rows where the engine's executor would, without looking for matches."""
-    prepared = {side: prepare(engine.plan, side, each) for side, each in batches.items()}
-    counts = {side: batch.num_rows for side, batch in batches.items()}
-    arrived = engine.counters.rows
-    if engine.numbers:
-        number_step(prepared, counts, arrived, {}, engine.plan.counted)
-    store(engine, prepared)
-    for side, rows in counts.items():
-        arrived[side] += rows
-        newest = prepared[side].newest
-        if newest is not None:
-            engine.newest[side] = newest
-
-
-def store(engine: Engine, prepared: dict[Side, Prepared]) -> None:
-    """Store prepared rows; threads have not started yet."""
-    join = engine.join
-    if isinstance(join, Manager):
-        join.restore(prepared)
-    elif isinstance(join, Handshake):
-        join.fill(prepared)
-    elif isinstance(join, SplitExecutor):
-        for core in join.cores:
-            core.take_turns(Step(0, prepared), join.living)
-            for _ in core.carry_out(Work(join.living, stores=True)):
-                pass  # storing gives nothing

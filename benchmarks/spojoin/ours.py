@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.workloads import FILL, pair_ids
+from benchmarks.harness.full_windows import FILL_ROWS, fill_windows, make_join, pair_ids
 from benchmarks.spojoin.baselines import Part
 from benchmarks.spojoin.chains import Arrivals
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
@@ -20,17 +20,11 @@ from streamjoin.indexes.two_keys.crossing import Crossing
 from streamjoin.indexes.two_keys.mutable_part import Intersection
 from streamjoin.indexes.two_keys.permutation import Permutation
 from streamjoin.indexes.two_keys.spo_join import MERGE_ROWS, SPOJoin
-from streamjoin.joins.build import make_engine
-from streamjoin.joins.engine import Engine
-from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
-from streamjoin.options.config import JoinConfig
-from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import prepare
 from streamjoin.windows import CountWindow
 
 BATCH = 4096
@@ -138,26 +132,21 @@ class EngineJoin:
         cores: int | None = None,
     ) -> None:
         self.query = query
-        config = JoinConfig.check(
-            query.on, CountWindow(window), algorithm=algorithm, threads=threads, cores=cores
+        self.engine = make_join(
+            query.on,
+            CountWindow(window),
+            pa.schema(dict.fromkeys(query.columns, pa.int64())),
+            deliver=pair_ids,
+            algorithm=algorithm,
+            threads=threads,
+            cores=cores,
         )
-        schema = pa.schema(dict.fromkeys(query.columns, pa.int64()))
-        schemas: dict[Side, pa.Schema] = dict.fromkeys(SIDES, schema)
-        self.engine: Engine = make_engine(config, schemas, deliver=pair_ids)
 
     def fill(self, side: int, rows: Rows) -> None:
-        """Let tuples come that look for nothing, where windows are in one piece; else they look."""
-        engine, name = self.engine, SIDES[side]
-        for begin in range(0, rows.first.size, FILL):
-            batch = self.query.batch(rows.part(begin, begin + FILL))
-            if not isinstance(engine.join, Manager):
-                engine.push({name: batch})
-                continue
-            prepared = {name: prepare(engine.plan, name, batch)}
-            arrived = engine.counters.rows
-            number_step(prepared, {name: batch.num_rows}, arrived, {}, engine.plan.counted)
-            engine.manager.insert(list(prepared.values()))
-            arrived[name] += batch.num_rows
+        """Let tuples come that look for nothing."""
+        for begin in range(0, rows.first.size, FILL_ROWS):
+            batch = self.query.batch(rows.part(begin, begin + FILL_ROWS))
+            fill_windows(self.engine, {SIDES[side]: batch})
 
     def run(self, arrivals: Arrivals) -> int:
         """Take tuples, those of one stream that follow each other as one batch."""
