@@ -5,19 +5,17 @@ compiled to SIMD code, about ten comparisons a nanosecond and core; beside it st
 which compares one pair after the other as the papers' do.
 """
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness.full_windows import FullWindow, pair_ids
 from benchmarks.harness.nested_loop import PlainScan
+from benchmarks.harness.peers import THREADS, DuckDB, Polars, compare_band
 from benchmarks.harness.report import Report
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import take_turns, time_call, time_turns
@@ -25,7 +23,6 @@ from benchmarks.harness.workloads import band_for, uniform_batch
 from streamjoin import join_tables
 from streamjoin.joins.deliver import gather, keep_ranges
 
-THREADS = 2
 BATCH = 1 << 15
 PLAIN_BATCH = 1 << 10  # a nested loop takes as long for each row, however many come together
 STEPS = 32
@@ -58,8 +55,8 @@ def tables(report: Report, rows: int) -> None:
                 f"{name} streamjoin": partial(
                     join_tables, left, right, on=f"abs(l.x - r.x) <= {band}", threads=THREADS
                 ),
-                f"{name} DuckDB": duckdb_band(left, right, band),
-                f"{name} Polars": polars_band(left, right, band),
+                f"{name} DuckDB": DuckDB(left, right).prepare_rows(compare_band("x", band)),
+                f"{name} Polars": Polars(left, right).prepare_rows(compare_band("x", band)),
             },
             rounds=9 if rows < 2_000_000 else 5,
             warmup=2,
@@ -67,28 +64,6 @@ def tables(report: Report, rows: int) -> None:
     ours, duck, polar = times.values()
     report.speedup(f"{name} vs DuckDB", ours, duck, 3)
     report.speedup(f"{name} vs Polars join_where", ours, polar, 5)
-
-
-def duckdb_band(left: pa.Table, right: pa.Table, band: int) -> Callable[[], object]:
-    """Return DuckDB's band join."""
-    connection = duckdb.connect(config={"threads": THREADS})
-    connection.register("l", left)
-    connection.register("r", right)
-    query = (
-        "select l.x, l.id, r.x as x_right, r.id as id_right from l, r "
-        f"where l.x between r.x - {band} and r.x + {band}"
-    )
-    return lambda: connection.sql(query).to_arrow_table()
-
-
-def polars_band(left: pa.Table, right: pa.Table, band: int) -> Callable[[], object]:
-    """Return Polars' band join."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
-    import polars as pl
-
-    one, other = (pl.DataFrame(pl.from_arrow(table)) for table in (left, right))
-    low, high = pl.col("x_right") - band, pl.col("x_right") + band
-    return lambda: one.join_where(other, pl.col("x") >= low, pl.col("x") <= high)
 
 
 def rate(workload: FullWindow, steps: int) -> float:

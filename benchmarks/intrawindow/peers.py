@@ -4,13 +4,13 @@ All sides get the same 64-bit keys and give pairs of row numbers, in arrays; our
 keys first, which is part of their time.
 """
 
-import os
 from collections.abc import Callable
+from functools import partial
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.harness.peers import Comparison, DuckDB, Polars
 from benchmarks.harness.report import Report
 from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS
@@ -28,7 +28,13 @@ Contest = dict[str, Callable[[], int]]  # each returns how many pairs it has wri
 def against_peers(report: Report, scale: Scale) -> None:
     """Measure, and claim for the best of ours."""
     workload = static_micro(scale.rows(ROWS))
-    peers: Contest = {"DuckDB": duckdb_join(workload), "Polars": polars_join(workload)}
+    tables = numbered(workload.left_keys, "i"), numbered(workload.right_keys, "j")
+    peers: Contest = {
+        peer.name: partial(
+            count_pairs, peer.prepare_rows([Comparison("key", "=", "key")], ("i", "j"))
+        )
+        for peer in (DuckDB(*tables, keeps_order=False), Polars(*tables))
+    }
     contest: Contest = {LABELS[name]: our_join(name, workload) for name in LAZY} | peers
     with report.step(f"{workload.name}: streamjoin, DuckDB, Polars"):
         found = {name: join() for name, join in contest.items()}
@@ -53,28 +59,11 @@ def our_join(name: str, workload: Workload) -> Callable[[], int]:
     return join
 
 
+def count_pairs(join: Callable[[], pa.Table]) -> int:
+    """Join, and return how many pairs came out."""
+    return int(join().num_rows)
+
+
 def numbered(keys: np.ndarray, name: str) -> pa.Table:
     """Return keys with their row numbers."""
     return pa.table({"key": keys, name: np.arange(keys.size, dtype=np.int32)})
-
-
-def duckdb_join(workload: Workload) -> Callable[[], int]:
-    """Return DuckDB's join."""
-    connection = duckdb.connect(config={"threads": THREADS, "preserve_insertion_order": False})
-    connection.register("l", numbered(workload.left_keys, "i"))
-    connection.register("r", numbered(workload.right_keys, "j"))
-    text = "select i, j from l join r using (key)"
-    return lambda: int(connection.sql(text).to_arrow_table().num_rows)
-
-
-def polars_join(workload: Workload) -> Callable[[], int]:
-    """Return Polars' join."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
-    import polars as pl
-
-    left, right = (
-        pl.DataFrame(pl.from_arrow(numbered(keys, name))).lazy()
-        for keys, name in ((workload.left_keys, "i"), (workload.right_keys, "j"))
-    )
-    joined = left.join(right, on="key").select("i", "j")
-    return lambda: int(joined.collect().height)

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.harness.peers import Comparison, compare_band
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
 SAMPLE, STEPS = 100_000, 24  # rows and bisections with which a noise is found
@@ -164,6 +165,17 @@ class Query:
             else f"l.{column} {relation} r.{column}"
             for column, relation in zip(self.columns, self.relations, strict=True)
         )
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The condition as other engines take it."""
+        every: list[Comparison] = []
+        for column, relation in zip(self.columns, self.relations, strict=True):
+            if relation == "band":
+                every += compare_band(column, BAND - 1)
+            else:
+                every.append(Comparison(column, relation, column))
+        return every
 
     def rows(self, rng: np.random.Generator, count: int) -> Rows:
         """Draw rows."""
