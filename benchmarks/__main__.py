@@ -8,6 +8,7 @@ from rich.console import Console
 
 from benchmarks.harness.figures import draw
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.registry import SUITES, find_suite
 from streamjoin.cli.app import friendly_errors
 from streamjoin.cli.files import check_folder
@@ -38,7 +39,7 @@ def bench(
             check_folder(json)
         report = Report(suite, quick)
         try:
-            run(report, quick)
+            run(report, Scale.QUICK if quick else Scale.FULL)
         finally:  # what was measured before an error took its time too
             if report.claims:
                 Console().print(report.table())

@@ -17,6 +17,7 @@ from benchmarks.harness.full_windows import FullWindow, pair_ids
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.peers import THREADS, DuckDB, Polars, compare_band
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import take_turns, time_call, time_turns
 from benchmarks.harness.workloads import band_for, uniform_batch
@@ -26,18 +27,19 @@ from streamjoin.joins.deliver import gather, keep_ranges
 BATCH = 1 << 15
 PLAIN_BATCH = 1 << 10  # a nested loop takes as long for each row, however many come together
 STEPS = 32
+SHRINK = Sized(full=1, quick=16)  # what sizes are divided by
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` uses sizes an eighth to a sixteenth as large."""
-    scale = 16 if quick else 1
-    report.settings.update(threads=THREADS, batch=BATCH, scale=f"1/{scale}")
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    shrink = scale.pick(SHRINK)
+    report.settings.update(threads=THREADS, batch=BATCH, scale=f"1/{shrink}")
     start(report)
     for rows in (1_000_000, 4_000_000):
-        tables(report, rows // scale)
-    million, eight_million = (1 << 20) // scale, (1 << 23) // scale
-    sliding(report, million, steps=64, target=1_000 / scale)
-    sliding(report, eight_million, steps=64, target=5_000 / scale)
+        tables(report, rows // shrink)
+    million, eight_million = (1 << 20) // shrink, (1 << 23) // shrink
+    sliding(report, million, steps=64, target=1_000 / shrink)
+    sliding(report, eight_million, steps=64, target=5_000 / shrink)
     doubling(report, [million << shift for shift in range(4)])
     match_rate(report, million)
     memory(report, million)

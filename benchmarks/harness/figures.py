@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Scale = Literal["linear", "log"]
+AxisScale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
 OTHERWISE = {" (simulated)": "--", " (predicted)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
@@ -20,7 +20,7 @@ class Figure:
     title: str
     across: str  # what x is
     up: str  # what y is
-    scales: tuple[Scale, Scale] = ("log", "log")
+    scales: tuple[AxisScale, AxisScale] = ("log", "log")
     lines: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     ticks: tuple[str, ...] = ()  # what x is called where it is 0, 1, 2, ...
     stacked: bool = False  # lines as bars, one on top of the other

@@ -18,6 +18,7 @@ from operator import attrgetter
 import numpy as np
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.turns import take_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate
 from benchmarks.intrawindow.simulator import Outcome, arrivals_of
@@ -28,10 +29,12 @@ from streamjoin.choice.sketches import Sketch
 from streamjoin.choice.window_costs import DEFAULT_WINDOW_COSTS
 
 SEED = 8_000  # not one of those that the tree was made with
-WORKLOADS, MOST_ROWS, MOST_MATCHES = 20, 5_000_000, 40_000_000
+WORKLOADS, SHRINK = Sized(full=20, quick=2), Sized(full=1, quick=20)  # windows are divided by it
+MOST_ROWS, MOST_MATCHES = 5_000_000, 40_000_000
 RATES, SLOWER, WINDOWS = (60, 12_800), (1, 16), (250, 4_000)  # tuples a ms, a factor, ms
 DUPES, SKEWS = (1, 100), (0.1, 1.6)
-RUNS, MOST_RUNS, ENOUGH = 3, 7, 30  # of each algorithm; more if all take less than so many seconds
+# Of each algorithm; more if all take less than so many seconds.
+RUNS, MOST_RUNS, ENOUGH = Sized(full=3, quick=1), 7, Sized(full=30.0, quick=0.0)
 CLOSE, SHARE = 1.15, 0.9
 
 METRICS: dict[str, Callable[[Outcome], float]] = {  # less is better
@@ -77,9 +80,9 @@ class Drawn:
         return Traits.of(sketches, THREADS, self.window / 1e3)
 
 
-def advice(report: Report, quick: bool) -> None:
+def advice(report: Report, scale: Scale) -> None:
     """Let the tree choose for random workloads, and all algorithms run them."""
-    count, shrink = (2, 20) if quick else (WORKLOADS, 1)
+    count, shrink = scale.pick(WORKLOADS), scale.pick(SHRINK)
     first = report.seed("advice", SEED)
     with report.step("advice: calibrating"):
         costs = measure_windows(THREADS)
@@ -89,7 +92,7 @@ def advice(report: Report, quick: bool) -> None:
     for seed in range(first, first + count):
         drawn = Drawn.draw(seed, shrink)
         with report.step(f"advice: workload {seed}"):
-            traits, outcomes = drawn.traits(seed + count), run_all(drawn.make(seed), quick)
+            traits, outcomes = drawn.traits(seed + count), run_all(drawn.make(seed), scale)
         chosen = {goal: choose(traits, goal, "auto", costs) for goal in METRICS}
         for goal, decision in chosen.items():
             values = values_of(outcomes, goal)
@@ -122,13 +125,11 @@ def told_others(ratios: list[float]) -> str:
     return f"; others: {others}" if others else ""
 
 
-def run_all(workload: Workload, quick: bool) -> dict[str, list[Outcome]]:
+def run_all(workload: Workload, scale: Scale) -> dict[str, list[Outcome]]:
     """Run all algorithms in turns, often enough."""
     arrivals = arrivals_of(workload)
     rivals = {name: partial(simulate, name, arrivals) for name in LABELS}
-    if quick:
-        return take_turns(rivals, rounds=1)
-    return take_turns(rivals, RUNS, seconds=ENOUGH, most=MOST_RUNS)
+    return take_turns(rivals, scale.pick(RUNS), seconds=scale.pick(ENOUGH), most=MOST_RUNS)
 
 
 def values_of(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:

@@ -10,10 +10,11 @@ from functools import partial
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.intrawindow.algorithms import LABELS, Outcomes, simulate_all
 from benchmarks.intrawindow.inputs import rovio, stock
-from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import arrivals_of
+from benchmarks.intrawindow.sizes import DEBS_ROWS, WINDOW, YSB_RATE, shrink_rate, shrink_rows
 from benchmarks.intrawindow.sweeps import METRICS, breakdown, file_name, rounded
 from benchmarks.intrawindow.workloads import Workload, debs, ysb
 
@@ -23,8 +24,8 @@ def workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
     return {
         "Stock": stock,
         "Rovio": rovio,
-        "YSB": partial(ysb, scale.rate(scale.ysb_rate), scale.window),
-        "DEBS": partial(debs, scale.rows(scale.debs_rows)),
+        "YSB": partial(ysb, shrink_rate(scale, YSB_RATE), scale.pick(WINDOW)),
+        "DEBS": partial(debs, shrink_rows(scale, DEBS_ROWS)),
     }
 
 

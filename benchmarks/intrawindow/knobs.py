@@ -8,9 +8,16 @@ work that groups add shows there, speed does not.
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate_often
-from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import Outcome, arrivals_of
+from benchmarks.intrawindow.sizes import (
+    KNOB_ROWS,
+    RADIX_BITS,
+    RADIX_ROWS,
+    SORTING_STEPS,
+    shrink_rows,
+)
 from benchmarks.intrawindow.sweeps import breakdown, rounded
 from benchmarks.intrawindow.workloads import static_foreign, static_micro
 
@@ -30,13 +37,13 @@ def knobs(report: Report, scale: Scale) -> dict[str, Costs]:
 
 def sorting_step(report: Report, scale: Scale) -> Costs:
     """PMJ's runs: of few rows or of many."""
-    rows = scale.rows(scale.knob_rows)
+    rows, steps = shrink_rows(scale, KNOB_ROWS), scale.pick(SORTING_STEPS)
     arrivals = arrivals_of(static_micro(rows))
     costs: Costs = {}
     for name in ("pmj_jm", "pmj_jb"):
         bars: dict[str, Outcome] = {}
-        with report.step(f"Fig. 15, {LABELS[name]}: {len(scale.deltas)} steps of sorting"):
-            for share in scale.deltas:
+        with report.step(f"Fig. 15, {LABELS[name]}: {len(steps)} steps of sorting"):
+            for share in steps:
                 bars[f"{share} %"] = simulate_often(name, arrivals, delta=2 * rows * share // 100)
         costs[LABELS[name]] = enter(report, f"Fig. 15 {LABELS[name]}", "step of sorting", bars)
     report.detail("Fig. 15: differs from the paper", sizes(rows, rows))
@@ -45,7 +52,7 @@ def sorting_step(report: Report, scale: Scale) -> Costs:
 
 def group_size(report: Report, scale: Scale) -> Costs:
     """Threads in a group of the join-biclique, and the join-matrix beside it."""
-    rows = scale.rows(scale.knob_rows) // 2
+    rows = shrink_rows(scale, KNOB_ROWS) // 2
     arrivals = arrivals_of(static_micro(rows))
     costs: Costs = {}
     figure = Figure("fig-16", "Group size", "threads in a group", "ns a tuple", ("log", "linear"))
@@ -72,10 +79,11 @@ def group_size(report: Report, scale: Scale) -> Costs:
 
 def radix_bits(report: Report, scale: Scale) -> Costs:
     """PRJ's partitions."""
-    lefts, rights = (scale.rows(rows) for rows in scale.radix_rows)
+    lefts, rights = (shrink_rows(scale, rows) for rows in RADIX_ROWS)
     arrivals = arrivals_of(static_foreign(lefts, rights))
-    with report.step(f"Fig. 18, {arrivals.workload.name}: {len(scale.bits)} numbers of radix bits"):
-        bars = {f"{bits}": simulate_often("prj", arrivals, bits=bits) for bits in scale.bits}
+    every = scale.pick(RADIX_BITS)
+    with report.step(f"Fig. 18, {arrivals.workload.name}: {len(every)} numbers of radix bits"):
+        bars = {f"{bits}": simulate_often("prj", arrivals, bits=bits) for bits in every}
     return {"PRJ": enter(report, "Fig. 18", "radix bits", bars)}
 
 

@@ -8,7 +8,6 @@ and gives as many rows of the same columns, slices of the rows that came.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.spark.baselines import store, without_join
 from benchmarks.spark.inputs import EQUAL, MATCHES, Shape, Streams, write_streams
@@ -39,17 +39,9 @@ SHARE = 0.9  # of the throughput of the pipeline without a join
 CYCLE = 2  # batches of a window
 WINDOW = TumblingWindow(f"{CYCLE} minutes")
 
-
-@dataclass(frozen=True)
-class Extent:
-    """How much is measured."""
-
-    rows: int  # of a side in a batch
-    cycles: int  # that are measured
-    rounds: int
-
-
-QUICK, FULL = Extent(10_000, 1, 1), Extent(500_000, 4, 3)
+ROWS = Sized(full=500_000, quick=10_000)  # of a side in a batch
+CYCLES = Sized(full=4, quick=1)  # that are measured
+ROUNDS = Sized(full=3, quick=1)
 
 
 class StoringClosingCore(ClosingCore):
@@ -108,35 +100,36 @@ PIPELINES = [
 ]
 
 
-def tumbling(report: Report, quick: bool) -> None:
+def tumbling(report: Report, scale: Scale) -> None:
     """Measure the join with both ways to give matches; the first is claimed.
 
     First of all a run of each goes ahead that is not measured: the JVM becomes faster for minutes.
     """
-    extent = QUICK if quick else FULL
-    report.settings["on Spark"] = {"cores": CORES, "driver_memory": MEMORY, **vars(extent)}
+    rows, cycles, rounds = (scale.pick(each) for each in (ROWS, CYCLES, ROUNDS))
+    sizes = {"rows": rows, "cycles": cycles, "rounds": rounds}
+    report.settings["on Spark"] = {"cores": CORES, "driver_memory": MEMORY, **sizes}
     warmup = 2 * CYCLE
-    distinct = max(CYCLE * extent.rows // MATCHES, 1)
-    shape = Shape(lambda rng, rows: {"key": rng.integers(0, distinct, rows)}, lambda _: EQUAL)
+    distinct = max(CYCLE * rows // MATCHES, 1)
+    shape = Shape(lambda rng, count: {"key": rng.integers(0, distinct, count)}, lambda _: EQUAL)
     with TemporaryDirectory(prefix="streamjoin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with session(folder / "spark.log") as spark:
             bench = Workbench(report, spark, folder)
             with report.step("tumbling windows on Spark: writing rows"):
-                seed = report.seed("tumbling windows", extent.rows)
-                batches = warmup + extent.cycles * CYCLE
-                streams = write_streams(folder / "t", shape, extent.rows, batches, CYCLE, seed)
+                seed = report.seed("tumbling windows", rows)
+                batches = warmup + cycles * CYCLE
+                streams = write_streams(folder / "t", shape, rows, batches, CYCLE, seed)
             for pipeline in PIPELINES:
                 with report.step(f"tumbling windows on Spark: {pipeline.name}, warming up"):
                     run_to_end(bench, pipeline, streams)
             title = f"tumbling windows, batches of {streams.batch:,}"
-            results = race(bench, title, streams, PIPELINES, warmup, extent.rounds)
+            results = race(bench, title, streams, PIPELINES, warmup, rounds)
     closed, eager, other = results
     for each in results:
-        given = sum(told(each, "matches")) / (len(each.batches) * extent.rows)
+        given = sum(told(each, "matches")) / (len(each.batches) * rows)
         check(f"{each.name}: matches a left row", given, MATCHES)
     report.detail(title, {each.name: each.breakdown() for each in results})
-    note = f"windows of {CYCLE * extent.rows:,} rows a side, {MATCHES} matches a row"
+    note = f"windows of {CYCLE * rows:,} rows a side, {MATCHES} matches a row"
     one, two = rates(closed), rates(other)
     name = "on Spark: a tumbling equality join, of a pipeline that stores and emits"
     report.at_least(name, one.median / two.median, SHARE, one, two, note)

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from benchmarks.harness.peers import Comparison, DuckDB, Polars
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS
-from benchmarks.intrawindow.scale import Scale
+from benchmarks.intrawindow.sizes import shrink_rows
 from benchmarks.intrawindow.static import Block, write
 from benchmarks.intrawindow.workloads import Workload, static_micro
 from streamjoin.joins.equality.registry import LAZY, make_lazy
@@ -27,7 +28,7 @@ Contest = dict[str, Callable[[], int]]  # each returns how many pairs it has wri
 
 def against_peers(report: Report, scale: Scale) -> None:
     """Measure, and claim for the best of ours."""
-    workload = static_micro(scale.rows(ROWS))
+    workload = static_micro(shrink_rows(scale, ROWS))
     tables = numbered(workload.left_keys, "i"), numbered(workload.right_keys, "j")
     peers: Contest = {
         peer.name: partial(

@@ -9,9 +9,21 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.intrawindow.algorithms import LABELS, Outcomes, simulate_all
-from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import arrivals_of
+from benchmarks.intrawindow.sizes import (
+    ARRIVAL_SKEW_RATE,
+    DUPE_RATE,
+    DUPES,
+    KEY_SKEW_RATE,
+    RATES,
+    SKEWS,
+    WINDOW,
+    WINDOWS,
+    WINDOWS_RATE,
+    shrink_rate,
+)
 from benchmarks.intrawindow.sweeps import Sweep
 from benchmarks.intrawindow.workloads import micro
 
@@ -47,7 +59,7 @@ class Measured:
 
     def even(self, rate: float, window: float = 0) -> Traits:
         """Return traits of two streams that are alike, without skew."""
-        return Traits(rate, rate, window or self.scale.window)
+        return Traits(rate, rate, window or self.scale.pick(WINDOW))
 
 
 def sensitivity(report: Report, scale: Scale) -> dict[str, Sweep]:
@@ -68,7 +80,7 @@ def sensitivity(report: Report, scale: Scale) -> dict[str, Sweep]:
 
 def again(measured: Measured) -> dict[str, float]:
     """Run the point of Fig. 9 once more whose keys are then duplicated; compare what it costs."""
-    traits = measured.even(measured.scale.rate(measured.scale.dupe_rate))
+    traits = measured.even(shrink_rate(measured.scale, DUPE_RATE))
     with measured.report.step(f"{traits.left:g} tuples a ms, once more"):
         outcomes = simulate_all(arrivals_of(micro(*traits)))
     first = measured.known[traits]
@@ -81,14 +93,14 @@ def again(measured: Measured) -> dict[str, float]:
 
 def arrival_rate(measured: Measured) -> Sweep:
     """Both streams alike, unique keys."""
-    rates = [measured.scale.rate(rate) for rate in measured.scale.rates]
+    rates = [shrink_rate(measured.scale, rate) for rate in measured.scale.pick(RATES)]
     empty = Sweep("Fig. 9", "arrival rate", "tuples a ms, each stream")
     return measured.sweep(empty, {rate: measured.even(rate) for rate in rates})
 
 
 def relative_rate(measured: Measured) -> Sweep:
     """A slow left stream."""
-    rates = [measured.scale.rate(rate) for rate in measured.scale.rates]
+    rates = [shrink_rate(measured.scale, rate) for rate in measured.scale.pick(RATES)]
     slow = measured.even(rates[0])
     empty = Sweep("Fig. 10", "relative arrival rate", "tuples a ms, right stream")
     return measured.sweep(empty, {rate: slow._replace(right=rate) for rate in rates})
@@ -96,36 +108,36 @@ def relative_rate(measured: Measured) -> Sweep:
 
 def duplication(measured: Measured) -> Sweep:
     """Each key so many times on each side."""
-    rate = measured.scale.rate(measured.scale.dupe_rate)
+    rate = shrink_rate(measured.scale, DUPE_RATE)
     unique = measured.even(rate)
     empty = Sweep("Fig. 11", "key duplication", f"tuples of a key, {rate:g} tuples a ms")
-    dupes = measured.scale.dupes
+    dupes = measured.scale.pick(DUPES)
     return measured.sweep(empty, {dupe: unique._replace(dupe=dupe) for dupe in dupes})
 
 
 def arrival_skew(measured: Measured) -> Sweep:
     """More tuples come early."""
-    rate = measured.scale.rate(measured.scale.arrival_rate)
+    rate = shrink_rate(measured.scale, ARRIVAL_SKEW_RATE)
     even = measured.even(rate)
     empty = Sweep("Fig. 12", "arrival skew", f"Zipf exponent, {rate:g} tuples a ms")
-    skews = measured.scale.skews
+    skews = measured.scale.pick(SKEWS)
     return measured.sweep(empty, {skew: even._replace(arrival_skew=skew) for skew in skews})
 
 
 def key_skew(measured: Measured) -> Sweep:
     """Some keys are frequent on the right."""
-    rate = measured.scale.rate(measured.scale.key_rate)
+    rate = shrink_rate(measured.scale, KEY_SKEW_RATE)
     even = measured.even(rate)
     differs = "the left keys are unique: with Zipf(1.6) on both sides, 10^13 pairs would match"
     empty = Sweep("Fig. 13", "key skew", f"Zipf exponent, {rate:g} tuples a ms", differs)
-    skews = measured.scale.skews
+    skews = measured.scale.pick(SKEWS)
     return measured.sweep(empty, {skew: even._replace(key_skew=skew) for skew in skews})
 
 
 def window_length(measured: Measured) -> Sweep:
     """Longer windows at the same rate."""
-    rate = measured.scale.rate(measured.scale.window_rate)
+    rate = shrink_rate(measured.scale, WINDOWS_RATE)
     differs = f"{rate:g} tuples a ms and not 12,800, for the time that the eager joins take"
     empty = Sweep("Fig. 14", "window length", f"ms, {rate:g} tuples a ms", differs)
-    windows = measured.scale.windows
+    windows = measured.scale.pick(WINDOWS)
     return measured.sweep(empty, {window: measured.even(rate, window) for window in windows})

@@ -3,9 +3,10 @@
 from importlib.util import find_spec
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 
 
-def run(report: Report, quick: bool) -> None:
+def run(report: Report, scale: Scale) -> None:
     """Run the part on Spark, or say why not."""
     if find_spec("pyspark") is None:
         why = "left out, as pyspark is not installed: pip install 'streamjoin[spark]'"
@@ -14,4 +15,4 @@ def run(report: Report, quick: bool) -> None:
         return
     from benchmarks.intrawindow import on_spark as intrawindow_on_spark
 
-    intrawindow_on_spark.tumbling(report, quick)
+    intrawindow_on_spark.tumbling(report, scale)

@@ -27,12 +27,13 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, eager_for
 from benchmarks.intrawindow.inputs import rovio, stock
-from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, Arrivals, arrivals_of
+from benchmarks.intrawindow.sizes import ROUNDS, SHRINK
 from benchmarks.intrawindow.workloads import Workload, static_micro
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.registry import LAZY, make_lazy
@@ -74,14 +75,14 @@ def against_study(report: Report, scale: Scale) -> None:
         workload = make().resting()
         sources[workload.name] = workload.source
         with report.step(f"{workload.name}: eight joins, all there at once"):
-            measure_workload(report, workload, STUDY[name], scale.repeats)
+            measure_workload(report, workload, STUDY[name], scale.pick(ROUNDS))
     report.detail("inputs at rest: source", sources)
 
 
 def workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
     """Return what makes each of them: no two are held at once."""
     made: list[Callable[[], Workload]] = [
-        partial(static_micro, rows // scale.shrink, dupe) for rows, dupe in SIZES
+        partial(static_micro, rows // scale.pick(SHRINK), dupe) for rows, dupe in SIZES
     ]
     return dict(zip(STUDY, [*made, partial(stock, 1), partial(stock, 60), rovio], strict=True))
 

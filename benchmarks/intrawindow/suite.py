@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.harness.machine import keep_memory
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.intrawindow import spark as intrawindow_spark
 from benchmarks.intrawindow.advice import advice
 from benchmarks.intrawindow.algorithms import THREADS, simulate_all
@@ -17,22 +18,22 @@ from benchmarks.intrawindow.figures import real_workloads
 from benchmarks.intrawindow.findings import findings
 from benchmarks.intrawindow.knobs import knobs
 from benchmarks.intrawindow.peers import against_peers
-from benchmarks.intrawindow.scale import scale_of
 from benchmarks.intrawindow.sensitivity import sensitivity
 from benchmarks.intrawindow.simulator import BLOCK, STEP, arrivals_of
+from benchmarks.intrawindow.sizes import SHRINK
 from benchmarks.intrawindow.static import against_study
 from benchmarks.intrawindow.workloads import SEED, micro, static_micro
 
 MEMORY = 4 << 30  # bytes, more than almost any join here needs
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has a hundredth of the rows."""
-    scale, report.settings["keeps_memory"] = scale_of(quick), keep_memory()
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite; a quick run has a hundredth of the rows."""
+    report.settings["keeps_memory"] = keep_memory()
     report.seed("streams", SEED)
-    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
+    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.pick(SHRINK))
     with report.step("getting memory"):
-        np.ones(MEMORY // scale.shrink, np.uint8)
+        np.ones(MEMORY // scale.pick(SHRINK), np.uint8)
     with report.step("compiling"):
         compile_all()
     against_study(report, scale)
@@ -40,8 +41,8 @@ def run(report: Report, quick: bool) -> None:
     real = real_workloads(report, scale)
     sweeps = sensitivity(report, scale)
     findings(report, real, sweeps, knobs(report, scale))
-    advice(report, quick)
-    intrawindow_spark.run(report, quick)
+    advice(report, scale)
+    intrawindow_spark.run(report, scale)
 
 
 def compile_all() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.harness.figures import Figure, Scale
+from benchmarks.harness.figures import AxisScale, Figure
 from benchmarks.harness.report import Report
 from benchmarks.intrawindow.algorithms import LABELS, Outcomes
 from benchmarks.intrawindow.simulator import PHASES, Outcome
@@ -32,7 +32,7 @@ class Sweep:
             for value, outcomes in self.points.items()
         }
 
-    def draw(self, metric: str, scales: tuple[Scale, Scale]) -> Figure:
+    def draw(self, metric: str, scales: tuple[AxisScale, AxisScale]) -> Figure:
         """Return one metric as lines over the values."""
         up, get = METRICS[metric]
         file = f"{file_name(self.name)}-{metric}"
@@ -42,7 +42,7 @@ class Sweep:
                 figure.add(LABELS[name], value, get(outcome))
         return figure
 
-    def enter(self, report: Report, across: Scale = "log") -> "Sweep":
+    def enter(self, report: Report, across: AxisScale = "log") -> "Sweep":
         """Enter the table and the figures into a report."""
         title = f"{self.name}: {self.title}"
         report.detail(title, self.table())

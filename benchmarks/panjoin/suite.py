@@ -15,6 +15,7 @@ from benchmarks.harness.figures import Figure
 from benchmarks.harness.full_windows import FullWindow
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.panjoin import structures
@@ -29,13 +30,14 @@ RATE = "M tuples/s, both streams"
 NAMES = {"BI-Sort": "bi_sort", "RaP-Table": "rap_table", "WiB+-Tree": "wib_tree"}
 BATCHES = [1 << shift for shift in (9, 12, 15, 17)]
 SELECTIVITIES = [1 << shift for shift in (0, 3, 6, 9, 12)]
+ROWS = Sized(full=1 << 23, quick=1 << 20)  # of a subwindow, and of a window
 PROBES, NESTED = 1 << 15, 1 << 8  # rows of a batch; nested loops take as long for each row
 ADJUSTMENTS, ENOUGH = 8, 3
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` uses an eighth of the sizes."""
-    rows = (1 << 20) if quick else (1 << 23)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    rows = scale.pick(ROWS)
     report.settings.update(threads=2, rows=rows)
     bed = Bed(report, rows, seed=11)
     with report.step("compiling"):

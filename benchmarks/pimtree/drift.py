@@ -18,15 +18,16 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import take_turns
-from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import CHUNK, SharedRun, Way
 from benchmarks.pimtree.tuple_streams import GAUSSIAN, SPAN, square
 from streamjoin.indexes.trees.pim_tree import TREES
 from streamjoin.kernels.compile import Keys
 
-SHIFTS, QUICK_SHIFTS = (0.2, 0.4, 0.6, 0.8, 1), (0.4, 1)
+WINDOW = Sized(full=1 << 20, quick=1 << 17)
+SHIFTS = Sized(full=(0.2, 0.4, 0.6, 0.8, 1), quick=(0.4, 1))
 PHASES = (4, 10, 4)  # in windows
 DEVIATION = 0.125
 RECOVERED = 0.95
@@ -100,9 +101,9 @@ def follow(
     return list(zip(begins, found[shift], found[0.0], strict=True)), shares
 
 
-def drifts(report: Report, scale: Scale, quick: bool) -> None:
+def drifts(report: Report, scale: Scale) -> None:
     """Figures 13a and 13b, and that the join recovers."""
-    window = scale.middle * 2 if quick else scale.middle
+    window = scale.pick(WINDOW)
     slice_size = window // 2
     speeds = Figure(
         "pim13b",
@@ -119,7 +120,7 @@ def drifts(report: Report, scale: Scale, quick: bool) -> None:
     )
     worst, note, busiest = np.inf, "", {}
     ours = theirs = None
-    for shift in QUICK_SHIFTS if quick else SHIFTS:
+    for shift in scale.pick(SHIFTS):
         name = f"r = {shift:g}"
         with report.step(f"figures 13a, 13b: drifting keys, {name}"):
             rates, shares = follow(window, shift, slice_size)

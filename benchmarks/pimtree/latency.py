@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import take_turns
-from benchmarks.pimtree.scale import Scale
 from benchmarks.pimtree.shared_runs import SharedRun, Way
+from benchmarks.pimtree.sizes import MIDDLE_WINDOW, WINDOWS
 from benchmarks.pimtree.threads import TASKS
 from benchmarks.pimtree.tuple_streams import square
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
@@ -33,9 +34,10 @@ from streamjoin.joins.shared.work_queue import NEVER, Entries
 
 TUPLES = 64  # of a chunk
 LOAD = 0.2  # of what two threads can do, which leaves a source that sends small chunks its time
-AROUND, QUICK_AROUND = (0.2, 0.8), (0.05, 0.15)  # seconds before a merge is due, and behind
+AROUND = Sized((0.2, 0.8), (0.05, 0.15))  # seconds before a merge is due, and behind
+TASK_SECONDS = Sized(full=0.5, quick=0.1)
 NONBLOCKING = 0.2  # of the latency with blocking merges
-RATIOS = (MERGE_RATIO, 1.0)
+MERGES = {MERGE_RATIO: Sized(full=9, quick=1), 1.0: Sized(full=2, quick=1)}  # by merge ratio
 KINDS = {"nonblocking": Way(2), "blocking": Way(2, blocking=True)}
 
 Seconds = NDArray[np.float64]
@@ -122,24 +124,23 @@ def wait_in_merge(
     waits.otherwise.append(latencies[~inside])
 
 
-def merges(report: Report, scale: Scale, quick: bool) -> None:
+def measure_merges(report: Report, scale: Scale) -> None:
     """Latency while an index is merged: in two phases, and all at once."""
-    window = scale.windows[-1] // 2
-    for ratio in RATIOS:
+    window = scale.pick(WINDOWS)[-1] // 2
+    for ratio, merges in MERGES.items():
         label = f"merge ratio {ratio:g}, windows of {window:,}"
-        times = 1 if quick else 9 if ratio < 1 else 2
         with report.step(f"latency in merges, {label}"):
             run = SharedRun(square(window), ratio=ratio)
             if ratio < 1:
                 run.rate(Way(2))  # the first merges find less memory than the others
             rate = LOAD * 1e6 * max(run.rate(Way(2), 1 << 18) for _ in range(3))
             waits = {name: Waits() for name in KINDS}
-            around = QUICK_AROUND if quick else AROUND
+            around = scale.pick(AROUND)
             rivals = {
                 name: partial(wait_in_merge, run, way, rate, around, waits[name])
                 for name, way in KINDS.items()
             }
-            take_turns(rivals, times)
+            take_turns(rivals, scale.pick(merges))
             run.close()
         summaries = {name: each.summary() for name, each in waits.items()}
         report.detail(f"latency in merges, {label}", {"tuples/s": rate, **summaries})
@@ -176,9 +177,9 @@ def p99s(waits: Waits) -> Iterator[float]:
     return (1e3 * float(np.percentile(each, 99)) for each in waits.during if each.size)
 
 
-def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
+def task_sizes(report: Report, scale: Scale) -> None:
     """Figure 10d: the median latency by the size of a task."""
-    window = scale.middle
+    window = scale.pick(MIDDLE_WINDOW)
     figure = Figure(
         "pim10d",
         f"2 threads, windows of {window:,}, load {LOAD:.0%}",
@@ -191,7 +192,7 @@ def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
         rate = LOAD * 1e6 * max(run.rate(Way(2)) for _ in range(3))
         for task in TASKS:
             run.change(Way(2, task=task))
-            count = int((0.1 if quick else 0.5) * rate) // TUPLES * TUPLES
+            count = int(scale.pick(TASK_SECONDS) * rate) // TUPLES * TUPLES
             entries = Entries.concatenate(run.draw(count))
             _, latencies = follow_schedule(run, entries, rate)
             figure.add("2 threads", task, 1e3 * float(np.median(latencies)))

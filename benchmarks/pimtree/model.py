@@ -9,19 +9,21 @@ from statistics import median
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.pimtree.sizes import MODELLED_WINDOWS
 from streamjoin.calibration.structure_costs import measure_costs
 from streamjoin.choice.structure_costs import INDEX_BASED, Costs, steps_of
 
 Measure = Callable[[str, int], float]  # takes a structure's name and a window; nanoseconds a tuple
 
 MATCHES = 2.0
-SHIFTS, QUICK_SHIFTS = range(16, 24), range(12, 16)
+MEASURED_ROWS = Sized(full=1 << 20, quick=1 << 14)  # for the constants
 NEAR = 0.3  # a prediction is off by this much at most, in the median
 
 
 def predictions(
     report: Report,
-    quick: bool,
+    scale: Scale,
     measure: Measure,
     structures: tuple[str, ...] = INDEX_BASED,
     costs: Costs | None = None,
@@ -29,7 +31,7 @@ def predictions(
     """Draw what is predicted beside what is measured, and claim that they are near each other."""
     if costs is None:
         with report.step("the constants of the cost model"):
-            costs = measure_costs(1 << 14 if quick else 1 << 20)
+            costs = measure_costs(scale.pick(MEASURED_ROWS))
     report.detail("constants of the cost model", vars(costs))
     figure = Figure(
         "pimtree_model",
@@ -38,8 +40,7 @@ def predictions(
         "nanoseconds a tuple",
     )
     errors: dict[str, list[float]] = {name: [] for name in structures}
-    for shift in QUICK_SHIFTS if quick else SHIFTS:
-        window = 1 << shift
+    for window in scale.pick(MODELLED_WINDOWS):
         with report.step(f"cost model: windows of {window:,}"):
             for name in structures:
                 measured = measure(name, window)

@@ -13,10 +13,26 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import repeat, time_call
-from benchmarks.pimtree.scale import B_TREE, RATE, WINDOW, Scale, im_tree, pim_tree
-from benchmarks.pimtree.tuple_joins import BChainJoin, BTreeJoin, PIMTreeJoin, TupleJoin
-from benchmarks.pimtree.tuple_races import Make, Race
+from benchmarks.pimtree.sizes import (
+    CHAIN_LENGTHS,
+    MERGE_RATIOS,
+    MIDDLE_WINDOW,
+    POINT_SECONDS,
+    SOME_WINDOWS,
+)
+from benchmarks.pimtree.tuple_joins import (
+    B_TREE,
+    BChainJoin,
+    BTreeJoin,
+    Make,
+    PIMTreeJoin,
+    TupleJoin,
+    im_tree,
+    pim_tree,
+)
+from benchmarks.pimtree.tuple_races import RATE, WINDOW, Race
 from benchmarks.pimtree.tuple_streams import UNIFORM, square
 from streamjoin.indexes.trees import b_tree
 from streamjoin.indexes.trees import pim_tree as pims
@@ -35,7 +51,7 @@ MEMORY = 2.2
 
 def chains(report: Report, scale: Scale) -> None:
     """Figure 8b: chains of several lengths, and the B+-Tree beside them."""
-    window = scale.middle
+    window, lengths = scale.pick(MIDDLE_WINDOW), scale.pick(CHAIN_LENGTHS)
     figure = Figure(
         "pim8b",
         f"chained index, windows of {window:,}",
@@ -45,18 +61,18 @@ def chains(report: Report, scale: Scale) -> None:
     )
     joins: dict[str, Make] = {B_TREE: BTreeJoin}
     for name, kind in CHAINS.items():
-        for length in scale.lengths:
+        for length in lengths:
             make = partial(kind, length=length)
             joins[f"{name} of {length}"] = partial(BChainJoin, make=make)
     with report.step(f"figure 8b: chains, windows of {window:,}"):
         race = Race(square(window), joins)
-        rates = race.measure(scale.seconds)
-    for length in scale.lengths:
+        rates = race.measure(scale.pick(POINT_SECONDS))
+    for length in lengths:
         figure.add(B_TREE, length, rates[B_TREE])
         for name in CHAINS:
             figure.add(name, length, rates[f"{name} of {length}"])
     report.figures.append(figure)
-    plain, frozen = ([rates[f"{name} of {each}"] for each in scale.lengths] for name in CHAINS)
+    plain, frozen = ([rates[f"{name} of {each}"] for each in lengths] for name in CHAINS)
     ratios = [ours / theirs for ours, theirs in zip(frozen, plain, strict=True)]
     report.at_least(
         f"IB-chain vs B-chain, windows of {window:,}",
@@ -75,11 +91,11 @@ def chains(report: Report, scale: Scale) -> None:
 def insertion_depths(report: Report, scale: Scale) -> None:
     """Figure 8c: where the trees of T_I are attached; only depths that T_S has."""
     figure = Figure("pim8c", "PIM-Tree: insertion depth", WINDOW, RATE, ("log", "linear"))
-    for window in scale.some:
+    for window in scale.pick(SOME_WINDOWS):
         with report.step(f"figure 8c: insertion depths, windows of {window:,}"):
             joins = {f"depth {depth}": pim_tree(depth=depth) for depth in DEPTHS}
             race = Race(square(window), joins)
-            for name, rate in race.measure(scale.seconds).items():
+            for name, rate in race.measure(scale.pick(POINT_SECONDS)).items():
                 index = race.joins[name].indexes[0]
                 if f"depth {index.pim.shape[pims.ENTRY]}" == name:
                     figure.add(name, window, rate)
@@ -88,27 +104,26 @@ def insertion_depths(report: Report, scale: Scale) -> None:
 
 def merge_ratios(report: Report, scale: Scale) -> None:
     """Figures 9c and 9d: how much of the window T_I holds before it is merged."""
+    ratios = scale.pick(MERGE_RATIOS)
     kinds = {"9c": ("IM-Tree", im_tree), "9d": ("PIM-Tree", pim_tree)}
     figures = {
         name: Figure(f"pim{number}", f"{name}: merge ratio", "merge ratio", RATE, ("log", "linear"))
         for number, (name, _) in kinds.items()
     }
     best: dict[str, dict[str, float]] = {name: {} for name in figures}
-    for window in scale.some:
+    for window in scale.pick(SOME_WINDOWS):
         with report.step(f"figures 9c, 9d: merge ratios, windows of {window:,}"):
             joins = {
-                (name, ratio): make(ratio)
-                for name, make in kinds.values()
-                for ratio in scale.ratios
+                (name, ratio): make(ratio) for name, make in kinds.values() for ratio in ratios
             }
             race = Race(
                 square(window), {f"{name} {ratio}": joins[name, ratio] for name, ratio in joins}
             )
-            rates = race.measure(scale.seconds)
+            rates = race.measure(scale.pick(POINT_SECONDS))
         for name, ratio in joins:
             figures[name].add(f"windows of {window:,}", ratio, rates[f"{name} {ratio}"])
         for name in figures:
-            top = max(scale.ratios, key=lambda ratio: rates[f"{name} {ratio}"])
+            top = max(ratios, key=lambda ratio: rates[f"{name} {ratio}"])
             best[name][f"{window:,}"] = top
     report.figures += figures.values()
     report.detail("the best merge ratio", best)

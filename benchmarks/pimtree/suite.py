@@ -11,11 +11,20 @@ that keys may drift. At the end, what the cost model predicts is held against wh
 from functools import partial
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.pimtree import drift, latency, model, structures, threads, windows
-from benchmarks.pimtree.scale import B_TREE, IM_TREE, PIM_TREE, RIVALS, Scale, scale_of
 from benchmarks.pimtree.shared_runs import SharedRun, Way
-from benchmarks.pimtree.tuple_joins import BChainJoin, NestedJoin
-from benchmarks.pimtree.tuple_races import Make, Race
+from benchmarks.pimtree.sizes import POINT_SECONDS, WINDOWS
+from benchmarks.pimtree.tuple_joins import (
+    B_TREE,
+    IM_TREE,
+    PIM_TREE,
+    RIVALS,
+    BChainJoin,
+    Make,
+    NestedJoin,
+)
+from benchmarks.pimtree.tuple_races import Race
 from benchmarks.pimtree.tuple_streams import square
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
 
@@ -29,16 +38,15 @@ MODELLED: dict[str, tuple[str, Make]] = {
 }
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has smaller windows and less time."""
-    scale = scale_of(quick)
-    report.settings.update(threads=(1, 2), windows=scale.windows, merge_ratio=MERGE_RATIO)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    report.settings.update(threads=(1, 2), windows=scale.pick(WINDOWS), merge_ratio=MERGE_RATIO)
     report.seed("streams", square(1).seed)
     with report.step("compiling"):
         compile_all()
-    one_thread(report, quick)
-    two_threads(report, quick)
-    cost_model(report, quick)
+    one_thread(report, scale)
+    two_threads(report, scale)
+    cost_model(report, scale)
 
 
 def compile_all() -> None:
@@ -53,9 +61,8 @@ def compile_all() -> None:
     shared.close()
 
 
-def one_thread(report: Report, quick: bool) -> None:
+def one_thread(report: Report, scale: Scale) -> None:
     """Measure joins of one thread."""
-    scale = scale_of(quick)
     structures.memory(report, windows.by_window(report, scale))
     structures.chains(report, scale)
     structures.insertion_depths(report, scale)
@@ -68,26 +75,24 @@ def one_thread(report: Report, quick: bool) -> None:
     windows.self_join(report, scale)
 
 
-def two_threads(report: Report, quick: bool) -> None:
+def two_threads(report: Report, scale: Scale) -> None:
     """Measure joins by threads that share indexes."""
-    scale = scale_of(quick)
-    threads.by_window(report, scale, quick)
-    latency.merges(report, scale, quick)
-    threads.skewed_keys(report, scale, quick)
-    drift.drifts(report, scale, quick)
-    threads.insertion_depths(report, scale, quick)
-    threads.merge_ratios(report, scale, quick)
-    threads.task_sizes(report, scale, quick)
-    latency.task_sizes(report, scale, quick)
-    threads.numbers_of_threads(report, scale, quick)
-    threads.self_join(report, scale, quick)
+    threads.by_window(report, scale)
+    latency.measure_merges(report, scale)
+    threads.skewed_keys(report, scale)
+    drift.drifts(report, scale)
+    threads.insertion_depths(report, scale)
+    threads.merge_ratios(report, scale)
+    threads.task_sizes(report, scale)
+    latency.task_sizes(report, scale)
+    threads.numbers_of_threads(report, scale)
+    threads.self_join(report, scale)
 
 
-def cost_model(report: Report, quick: bool) -> None:
+def cost_model(report: Report, scale: Scale) -> None:
     """Hold the cost model against measurements; those of figure 10a serve again."""
-    scale = scale_of(quick)
     measured = next(each.lines for each in report.figures if each.name == "pim10a")
-    model.predictions(report, quick, partial(nanoseconds, scale, measured))
+    model.predictions(report, scale, partial(nanoseconds, scale, measured))
 
 
 def nanoseconds(
@@ -98,5 +103,5 @@ def nanoseconds(
     rate = dict(measured.get(name, [])).get(window)
     if rate is None:
         race = Race(square(window), {name: make}, slides=1)
-        rate = race.measure(scale.seconds / 4)[name]
+        rate = race.measure(scale.pick(POINT_SECONDS) / 4)[name]
     return 1e3 / rate

@@ -7,6 +7,7 @@ be had they been used by batches, so ``check`` and ``nbytes`` hold.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,14 +19,16 @@ from streamjoin.indexes.trees import blocks
 from streamjoin.indexes.trees.b_tree import BTree
 from streamjoin.indexes.trees.blocks import Forest
 from streamjoin.indexes.trees.chained_index import BChain
+from streamjoin.indexes.trees.im_tree import IMTree
 from streamjoin.indexes.trees.immutable_tree import Immutable, make_immutable
-from streamjoin.indexes.trees.pim_tree import PIMTree
+from streamjoin.indexes.trees.pim_tree import MERGE_RATIO, PIMTree
 from streamjoin.indexes.trees.window_index import WindowIndex
 from streamjoin.kernels.compile import Keys, Positions
 
 ROOM = 1 << 16  # matches that one tuple may have
 NEVER = 1 << 62
 LINKS = 7  # archived ones that kernels can take
+B_TREE, IM_TREE, PIM_TREE = "B+-Tree", "IM-Tree", "PIM-Tree"
 
 Index = TypeVar("Index", bound=WindowIndex)
 
@@ -200,3 +203,19 @@ class NestedJoin(TupleJoin[BTree]):
     def join(self, feed: Feed, begin: int) -> tuple[int, int]:
         """Join all tuples."""
         return kernels.run_nested(feed, begin)
+
+
+Make = Callable[[Streams], TupleJoin[Any]]
+
+
+def im_tree(ratio: float = MERGE_RATIO) -> Make:
+    """Return how a join with IM-Trees is made."""
+    return partial(PIMTreeJoin, make=partial(IMTree, merge_ratio=ratio))
+
+
+def pim_tree(ratio: float = MERGE_RATIO, **options: int) -> Make:
+    """Return how a join with PIM-Trees is made."""
+    return partial(PIMTreeJoin, make=partial(PIMTree, merge_ratio=ratio, **options))
+
+
+RIVALS: dict[str, Make] = {B_TREE: BTreeJoin, IM_TREE: im_tree(), PIM_TREE: pim_tree()}

@@ -9,25 +9,23 @@ archived a whole number of times, and gives one value of each join's rate, with 
 All joins find the same number of matches; this is asserted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import ceil
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import check_agreement, repeat, take_turns
-from benchmarks.pimtree.tuple_joins import TupleJoin
+from benchmarks.pimtree.tuple_joins import Make
 from benchmarks.pimtree.tuple_streams import AHEAD, Load, Streams
 
 TURN = 1 << 16  # tuples
 LEAST = 1 << 18  # tuples of a round, if there is time
-
-Make = Callable[[Streams], TupleJoin[Any]]
+RATE, WINDOW = "M tuples/s, both streams", "tuples in a window"  # axes
 
 
 class Race:

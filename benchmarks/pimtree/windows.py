@@ -13,20 +13,28 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import take_turns
-from benchmarks.pimtree.scale import (
+from benchmarks.pimtree.sizes import (
+    DISSECTED_WINDOWS,
+    MATCH_RATES,
+    MIDDLE_WINDOW,
+    NESTED_WINDOWS,
+    POINT_SECONDS,
+    SOME_WINDOWS,
+    WINDOWS,
+)
+from benchmarks.pimtree.structures import step_costs
+from benchmarks.pimtree.tuple_joins import (
     B_TREE,
     IM_TREE,
     PIM_TREE,
-    RATE,
     RIVALS,
-    WINDOW,
-    Scale,
+    BTreeJoin,
+    NestedJoin,
     pim_tree,
 )
-from benchmarks.pimtree.structures import step_costs
-from benchmarks.pimtree.tuple_joins import BTreeJoin, NestedJoin
-from benchmarks.pimtree.tuple_races import Race
+from benchmarks.pimtree.tuple_races import RATE, WINDOW, Race
 from benchmarks.pimtree.tuple_streams import EXPONENTIAL, GAMMA, GAUSSIAN, UNIFORM, Load, square
 
 TARGETS = {IM_TREE: 1.5, PIM_TREE: 1.6}
@@ -42,10 +50,10 @@ def by_window(report: Report, scale: Scale) -> dict[int, int]:
     figure = Figure("pim10a", "one thread, match rate 2", WINDOW, RATE, ("log", "linear"))
     ratios: dict[str, list[float]] = {name: [] for name in TARGETS}
     memory, table = {}, {}
-    for window in scale.windows:
+    for window in scale.pick(WINDOWS):
         with report.step(f"figure 10a: windows of {window:,}"):
             race = Race(square(window), RIVALS, slides=max(min(SLID // window, MOST), 1))
-            rates = race.measure(scale.seconds, ROUNDS)
+            rates = race.measure(scale.pick(POINT_SECONDS), ROUNDS)
         for name, rate in rates.items():
             figure.add(name, window, rate)
             report.add(race.series(name))
@@ -53,7 +61,7 @@ def by_window(report: Report, scale: Scale) -> dict[int, int]:
             ratios[name].append(rates[name] / rates[B_TREE])
         table[f"{window:,}"] = rates | {"match rate": race.match_rate}
         memory[window] = race.joins[B_TREE].indexes[0].nbytes
-        if window in scale.dissected:
+        if window in scale.pick(DISSECTED_WINDOWS):
             step_costs(report, race)
     report.figures.append(figure)
     report.detail("figure 10a: M tuples/s by window", table)
@@ -67,10 +75,11 @@ def by_window(report: Report, scale: Scale) -> dict[int, int]:
 
 def match_rates(report: Report, scale: Scale) -> None:
     """Figure 10b: from few matches to many."""
-    figure = Figure("pim10b", f"windows of {scale.middle:,}", "matches of a tuple", RATE)
-    with report.step(f"figure 10b: match rates, windows of {scale.middle:,}"):
-        race = Race(square(scale.middle), RIVALS)
-        for matches in scale.matches:
+    window = scale.pick(MIDDLE_WINDOW)
+    figure = Figure("pim10b", f"windows of {window:,}", "matches of a tuple", RATE)
+    with report.step(f"figure 10b: match rates, windows of {window:,}"):
+        race = Race(square(window), RIVALS)
+        for matches in scale.pick(MATCH_RATES):
             race.vary(matches)
             for name, rate in race.measure(0, 1).items():
                 figure.add(name, matches, rate)
@@ -81,7 +90,7 @@ def nested_loops(report: Report, scale: Scale) -> None:
     """Figure 8a: the nested loop, and an index."""
     figure = Figure("pim8a", "one thread, match rate 2", WINDOW, RATE)
     with report.step("figure 8a: nested loop"):
-        for window in scale.nested:
+        for window in scale.pick(NESTED_WINDOWS):
             nested = Race(square(window), {"nested loop": NestedJoin})
             nested.run(ROUNDS, max(COMPARISONS // window, FEWEST))
             figure.add("nested loop", window, median(nested.rates["nested loop"]))
@@ -95,11 +104,11 @@ def two_rates(report: Report, scale: Scale) -> None:
     figure = Figure(
         "pim11b", "PIM-Tree, one thread", "share of the faster stream", RATE, ("linear", "linear")
     )
-    for window in scale.some:
+    for window in scale.pick(SOME_WINDOWS):
         with report.step(f"figure 11b: two rates, windows of {window:,}"):
             for share in SHARES:
                 race = Race(replace(square(window), share=share), {PIM_TREE: pim_tree()})
-                rate = race.measure(scale.seconds / 2)[PIM_TREE]
+                rate = race.measure(scale.pick(POINT_SECONDS) / 2)[PIM_TREE]
                 figure.add(f"windows of {window:,}", share, rate)
     report.figures.append(figure)
 
@@ -109,11 +118,11 @@ def two_windows(report: Report, scale: Scale) -> None:
     figure = Figure(
         "pim11c", "PIM-Tree, one thread", "tuples in the left window", RATE, ("log", "linear")
     )
-    for right in scale.some:
+    for right in scale.pick(SOME_WINDOWS):
         with report.step(f"figure 11c: two windows, the right one of {right:,}"):
-            for left in scale.some:
+            for left in scale.pick(SOME_WINDOWS):
                 race = Race(Load(left, right), {PIM_TREE: pim_tree()})
-                rate = race.measure(scale.seconds / 2)[PIM_TREE]
+                rate = race.measure(scale.pick(POINT_SECONDS) / 2)[PIM_TREE]
                 figure.add(f"right window of {right:,}", left, rate)
     report.figures.append(figure)
 
@@ -124,7 +133,7 @@ def skewed_keys(report: Report, scale: Scale) -> None:
     spreads = (UNIFORM, GAUSSIAN, GAMMA, EXPONENTIAL)
     ratios: dict[str, list[float]] = {spread.name: [] for spread in spreads}
     found: dict[str, dict[str, float]] = {}
-    for window in scale.some:
+    for window in scale.pick(SOME_WINDOWS):
         with report.step(f"figure 12b: skewed keys, windows of {window:,}"):
             races = {
                 spread.name: Race(square(window, spread=spread), {PIM_TREE: pim_tree()})
@@ -149,9 +158,9 @@ def skewed_keys(report: Report, scale: Scale) -> None:
 def self_join(report: Report, scale: Scale) -> None:
     """Figure 12c: one stream, one index."""
     figure = Figure("pim12c", "self-join, one thread", WINDOW, RATE, ("log", "linear"))
-    for window in scale.some:
+    for window in scale.pick(SOME_WINDOWS):
         with report.step(f"figure 12c: self-join, windows of {window:,}"):
             race = Race(replace(square(window), itself=True), RIVALS, slides=1)
-            for name, rate in race.measure(scale.seconds).items():
+            for name, rate in race.measure(scale.pick(POINT_SECONDS)).items():
                 figure.add(name, window, rate)
     report.figures.append(figure)

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
 from benchmarks.spark import streams as spark_streams
 from benchmarks.spark import tables as spark_tables
 from benchmarks.spark.pipelines import CORES, Workbench
@@ -24,30 +25,32 @@ from streamjoin import spark as sjs
 
 MEMORY = "3g"
 ARROW_ROWS = 1 << 16  # of a batch between the JVM and Python; all competitors' rows are narrow
+SHRINK = Sized(full=1, quick=10)  # what sizes are divided by
+ROUNDS, BAND_ROUNDS = Sized(full=2, quick=1), Sized(full=3, quick=1)
+WINDOW = Sized(full=4, quick=2)  # batches
+SMALL_WINDOW, SMALL_BATCHES = Sized(full=40, quick=2), Sized(full=16, quick=4)
 SMALL = 1_000  # rows of a batch that measures the fixed cost
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` uses sizes a tenth as large, fewer batches, and one round of two."""
-    scale, rounds, window = (10, 1, 2) if quick else (1, 2, 4)
-    batch = 1_000_000 // scale
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    shrink, rounds, window = (scale.pick(each) for each in (SHRINK, ROUNDS, WINDOW))
+    batch = 1_000_000 // shrink
     report.settings.update(
-        cores=CORES, batch=batch, scale=f"1/{scale}", rounds=rounds, driver_memory=MEMORY
+        cores=CORES, batch=batch, scale=f"1/{shrink}", rounds=rounds, driver_memory=MEMORY
     )
     with TemporaryDirectory(prefix="streamjoin-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with session(folder / "spark.log") as spark:
             bench = Workbench(report, spark, folder)
-            spark_streams.band_join(bench, batch, window, rounds + (not quick))
-            if quick:
-                spark_streams.fixed_cost(bench, SMALL, window, 4, rounds)
-            else:
-                spark_streams.fixed_cost(bench, SMALL, 40, 16, rounds)
+            spark_streams.band_join(bench, batch, window, scale.pick(BAND_ROUNDS))
+            small_window, measured = scale.pick(SMALL_WINDOW), scale.pick(SMALL_BATCHES)
+            spark_streams.fixed_cost(bench, SMALL, small_window, measured, rounds)
             spark_streams.skew(bench, batch, window)
-            spark_tables.against_nested_loop(bench, 100_000 // scale)
-            spark_tables.against_buckets(bench, 5_000_000 // scale)
-            spark_streams.equi_join(bench, batch // 5, 2, rounds, claimed=quick)
-            if not quick:
+            spark_tables.against_nested_loop(bench, 100_000 // shrink)
+            spark_tables.against_buckets(bench, 5_000_000 // shrink)
+            spark_streams.equi_join(bench, batch // 5, 2, rounds, claimed=scale is Scale.QUICK)
+            if scale is Scale.FULL:
                 spark_streams.equi_join(bench, batch, 1, rounds)
 
 

@@ -26,24 +26,14 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
-from benchmarks.splitjoin.streams import Bed, Load, Passage, in_words
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.splitjoin.streams import SECONDS, Bed, Load, Passage, in_words
 
 LOW, HIGH, LEAST = 0.8, 1.1, 0.3
 GROWTH = 0.02  # seconds of latency that may be gained in a second
 SHARES = (0.5, 0.9)
+HALVINGS = Sized(full=4, quick=2)  # of the search for the highest rate
 STAGES = ("distribution", "execution", "gathering", "total", "visiting")
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How far to go: how long to measure, and which cores to simulate."""
-
-    seconds: float
-    halvings: int  # of the search for the highest rate
-    shared: Sequence[int]  # numbers of cores that share the processors
-    simulated: Sequence[int]  # and those that are simulated
-    messages: int  # in a simulation
-    rounds: int  # in which what is simulated and what is measured take turns
 
 
 @dataclass(frozen=True)
@@ -130,16 +120,16 @@ def batches_in(bed: Bed, rate: float, seconds: float) -> int:
     return max(int(seconds * rate / bed.load.batch), 12)
 
 
-def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
+def highest_rate(bed: Bed, closed: float, scale: Scale) -> float:
     """Return the highest rate that does not let the backlog grow."""
 
     def is_too_high(rate: float) -> bool:
-        return falls_behind(bed.paced(rate, batches_in(bed, rate, extent.seconds)))
+        return falls_behind(bed.paced(rate, batches_in(bed, rate, scale.pick(SECONDS))))
 
     low, high = LOW * closed, HIGH * closed
     while is_too_high(low) and low > LEAST * closed:
         low, high = LOW * low, low
-    for _ in range(extent.halvings):
+    for _ in range(scale.pick(HALVINGS)):
         rate = (low + high) / 2
         if is_too_high(rate):
             high = rate
@@ -148,12 +138,12 @@ def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
     return low
 
 
-def sustain(load: Load, cores: int, extent: Extent) -> Sustained:
+def sustain(load: Load, cores: int, scale: Scale) -> Sustained:
     """Find what SplitJoin with outer order can sustain, and how long batches take then."""
-    bed, seconds = Bed(load, cores, "outer"), extent.seconds
+    bed, seconds = Bed(load, cores, "outer"), scale.pick(SECONDS)
     bed.rate(seconds / 4)
     closed = median(bed.rate(seconds / 2) for _ in range(3))
-    highest = highest_rate(bed, closed, extent)
+    highest = highest_rate(bed, closed, scale)
     stages = {}
     for share in SHARES:
         rate = share * highest
@@ -162,7 +152,7 @@ def sustain(load: Load, cores: int, extent: Extent) -> Sustained:
     return Sustained(closed, highest, stages)
 
 
-def latencies(report: Report, loads: Sequence[Load], extent: Extent) -> None:
+def latencies(report: Report, loads: Sequence[Load], scale: Scale) -> None:
     """Figures 15 (time windows) and 18 (count windows): one and two cores."""
     for load in loads:
         paper = "fig15" if load.timed else "fig18"
@@ -175,7 +165,7 @@ def latencies(report: Report, loads: Sequence[Load], extent: Extent) -> None:
         for cores in (1, 2):
             about = f"latency: {load}, {in_words(cores)}"
             with report.step(about):
-                each = sustain(load, cores, extent)
+                each = sustain(load, cores, scale)
             report.detail(about, each.to_dict())
             for share in SHARES:
                 for stage in STAGES if share == SHARES[0] else ("total",):

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness.full_windows import FILL_ROWS, fill_windows, make_join
+from benchmarks.harness.scale import Sized
 from benchmarks.harness.workloads import SCHEMA, SPAN, band_for
 from benchmarks.splitjoin.handshake import Handshake
 from streamjoin.joins.engine import Engine
@@ -42,6 +43,7 @@ from streamjoin.options.ordering import Ordered
 from streamjoin.plans.plan import SIDES
 from streamjoin.windows import CountWindow, TimeWindow
 
+SECONDS = Sized(full=2.0, quick=0.1)  # of a run that counts for a claim
 FEW = 8  # different batches of each stream, at least
 FEWEST = 4  # batches of a run
 TIMED = SCHEMA.append(pa.field("t", pa.timestamp("us")))

@@ -18,12 +18,14 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import make_series
 from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.spojoin.chains import ChainJoin
 from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
-from benchmarks.spojoin.scale import SEED, WINDOW, Scale, share_of
-from benchmarks.spojoin.workloads import Query, Ranges, Rows
+from benchmarks.spojoin.races import WINDOW
+from benchmarks.spojoin.sizes import ROUNDS, WINDOWS, share_of
+from benchmarks.spojoin.workloads import SEED, Query, Ranges, Rows
 from streamjoin.indexes.trees.b_tree import BTree
 from streamjoin.indexes.trees.pim_tree import PIMTree
 from streamjoin.indexes.trees.window_index import WindowIndex
@@ -80,7 +82,7 @@ def insertion(report: Report, scale: Scale, query: Query) -> None:
     """Figure 12: a tenth of a window is inserted, in batches."""
     figure = Figure("spo12", f"{query.name}: insertion", WINDOW, "us a tuple", ("log", "linear"))
     rng = np.random.default_rng(SEED)
-    for window in scale.windows:
+    for window in scale.pick(WINDOWS):
         with report.step(f"figure 12: insertion, windows of {window:,}"):
             stored, coming = query.rows(rng, window), query.rows(rng, share_of(window))
             fresh, later = list(sorted_batches(coming, 0)), list(sorted_batches(coming, window))
@@ -90,7 +92,7 @@ def insertion(report: Report, scale: Scale, query: Query) -> None:
                 PIM: partial(time_trees, PIMTree, stored, later),
                 B_TREE: partial(time_trees, BTree, stored, later),
             }
-            seconds = take_turns(rivals, scale.rounds)
+            seconds = take_turns(rivals, scale.pick(ROUNDS))
         micros = {
             name: [one / coming.first.size * 1e6 for one in each] for name, each in seconds.items()
         }
@@ -107,7 +109,7 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
     rng = np.random.default_rng(SEED)
     waiting = query.rows(rng, BATCH)
     sought = query.ranges(waiting, 0)
-    for window in scale.windows:
+    for window in scale.pick(WINDOWS):
         rows = query.rows(rng, share_of(window))
 
         def merge(rows: Rows = rows) -> tuple[float, float]:
@@ -116,7 +118,7 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
             return time_call(index.seal) * 1e3, time_call(search, index, waiting, sought) * 1e3
 
         with report.step(f"figure 20: merging {rows.first.size:,} tuples"):
-            merges, waits = zip(*repeat(merge, scale.rounds), strict=True)
+            merges, waits = zip(*repeat(merge, scale.pick(ROUNDS)), strict=True)
         measured = {"merge": merges, f"{BATCH:,} tuples that waited": waits}
         title = f"{{}}, {rows.first.size:,} tuples merged"
         for name, series in make_series(measured, "ms", title).items():
@@ -185,7 +187,7 @@ def memory(report: Report, scale: Scale, query: Query) -> None:
     figure = Figure("spo13", f"{query.name}: memory of one window", WINDOW, "MiB")
     ratios: dict[str, list[float]] = {OURS: [], TENTHS: [], BARE: []}
     with report.step("figure 13: memory"):
-        for window in scale.windows:
+        for window in scale.pick(WINDOWS):
             rows = query.rows(np.random.default_rng(SEED), 2 * window)
             theirs, bare = tree_bytes(rows.part(0, window + window // 4), window)
             held = {

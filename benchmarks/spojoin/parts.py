@@ -14,13 +14,14 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import Series
 from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
 from benchmarks.spojoin.ours import BATCH, FreshPart, PermutedPart
-from benchmarks.spojoin.races import CHECKED, Entrant, race_parts
+from benchmarks.spojoin.races import BITS, CHECKED, HASH, RATE, WINDOW, Entrant, race_parts
 from benchmarks.spojoin.runs import SortedRuns
-from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale, share_of
-from benchmarks.spojoin.workloads import QUERIES, Query, Rows, statistics
+from benchmarks.spojoin.sizes import MATCH_RATES, ROUNDS, WINDOWS, pick_largest, share_of, tuples_of
+from benchmarks.spojoin.workloads import QUERIES, SEED, Query, Rows, statistics
 
 ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
 RUNS, RUNS_HASHED = f"sorted runs, {BITS}", f"sorted runs, {HASH}"  # ours, however large
@@ -36,7 +37,7 @@ Measured = dict[str, Series]
 
 def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
     """Measure the immutable part and its rivals over the same tuples."""
-    few = scale.tuples(stored.first.size)
+    few = tuples_of(scale, stored.first.size)
     entrants = {
         f"{name}, {pieces}": Entrant(ImmutableTrees(stored, name == HASH, pieces), few)
         for name in (HASH, BITS)
@@ -47,7 +48,7 @@ def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
         BATCHED: Entrant(PermutedPart(stored), BATCH),
         COUNTED: Entrant(PermutedPart(stored, writes=False), BATCH),
     }
-    measured = race_parts(query, entrants, scale.rounds, SEED)
+    measured = race_parts(query, entrants, scale.pick(ROUNDS), SEED)
     for name in (HASH, BITS):
         both = [measured.pop(f"{name}, {pieces}") for pieces in PIECES]
         measured[name] = min(both, key=lambda series: series.median)
@@ -56,7 +57,7 @@ def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
 
 def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
     """Measure the mutable part, half full, and its rivals over the same tuples."""
-    few = scale.tuples(stored.first.size)
+    few = tuples_of(scale, stored.first.size)
     room = max(few, CHECKED)
     entrants = {
         HASH: Entrant(MutableTrees(stored, room, hashed=True), few),
@@ -64,13 +65,13 @@ def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
         FRESH: Entrant(FreshPart(stored), few),
         FRESH_BATCHED: Entrant(FreshPart(stored, BATCH), BATCH),
     }
-    measured = race_parts(query, entrants, scale.rounds, SEED)
+    measured = race_parts(query, entrants, scale.pick(ROUNDS), SEED)
     # Nothing is inserted here, so matches are fewer than those above.
     runs = {
         RUNS: Entrant(SortedRuns(stored, hashed=False), 8 * few),
         RUNS_HASHED: Entrant(SortedRuns(stored, hashed=True), 8 * few),
     }
-    return measured | race_parts(query, runs, scale.rounds, SEED)
+    return measured | race_parts(query, runs, scale.pick(ROUNDS), SEED)
 
 
 def call_cost(query: Query, rounds: int) -> Series:
@@ -91,7 +92,7 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
         }
         fixed: dict[int, Measured] = {}
         fresh: dict[int, Measured] = {}
-        for window in scale.windows:
+        for window in scale.pick(WINDOWS):
             with report.step(f"figure {FIGURES[name][3:]}: {name}, windows of {window:,}"):
                 stored = query.rows(np.random.default_rng(SEED), window)
                 fixed[window] = immutable_parts(query, stored, scale)
@@ -102,8 +103,8 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
                     figures[kind].add(rival, window, 1e6 / series.median)
                     report.add(series.add_place(f"{name}, {kind}, window of {window:,}"))
         report.figures += figures.values()
-        report.detail(f"{name}: data", statistics(query, stored, scale.largest))
-        claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
+        report.detail(f"{name}: data", statistics(query, stored, pick_largest(scale)))
+        claim_immutable(report, name, fixed, call_cost(query, scale.pick(ROUNDS)))
         claim_mutable(report, name, fresh)
 
 
@@ -158,20 +159,20 @@ def listed(ratios: dict[int, float]) -> str:
 
 def match_rates(report: Report, scale: Scale, query: Query) -> None:
     """Figures 14 and 15: from few matches to many; the paper's synthetic data, Q3."""
-    sizes = {"spo14": share_of(scale.largest) // 2, "spo15": scale.largest}
+    sizes = {"spo14": share_of(pick_largest(scale)) // 2, "spo15": pick_largest(scale)}
     figures = {
         name: Figure(
             name,
             f"{query.name}: {'mutable' if name == 'spo14' else 'immutable'} part of {size:,}",
-            f"matches of a tuple in {scale.largest:,}",
+            f"matches of a tuple in {pick_largest(scale):,}",
             RATE,
         )
         for name, size in sizes.items()
     }
-    for matches in scale.matches:
-        tuned = query.with_matches(matches, scale.largest)
+    for matches in scale.pick(MATCH_RATES):
+        tuned = query.with_matches(matches, pick_largest(scale))
         with report.step(f"figures 14, 15: {matches:,} matches a tuple"):
-            stored = tuned.rows(np.random.default_rng(SEED), scale.largest)
+            stored = tuned.rows(np.random.default_rng(SEED), pick_largest(scale))
             measured = {
                 "spo14": mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
                 "spo15": immutable_parts(tuned, stored, scale),
@@ -186,17 +187,17 @@ def shares(report: Report, scale: Scale, query: Query) -> None:
     """Figure 21: how much of the largest window is mutable."""
     figure = Figure(
         "spo21",
-        f"{query.name}: shares of a window of {scale.largest:,}",
+        f"{query.name}: shares of a window of {pick_largest(scale):,}",
         "share of the mutable part",
         RATE,
         ("linear", "log"),
     )
-    stored = query.rows(np.random.default_rng(SEED), scale.largest)
+    stored = query.rows(np.random.default_rng(SEED), pick_largest(scale))
     for share in SHARES:
-        cut = int(share * scale.largest)
-        with report.step(f"figure 21: {share:.0%} of {scale.largest:,} in the mutable part"):
+        cut = int(share * pick_largest(scale))
+        with report.step(f"figure 21: {share:.0%} of {pick_largest(scale):,} in the mutable part"):
             fresh = mutable_parts(query, stored.part(0, cut), scale)
-            fixed = immutable_parts(query, stored.part(cut, scale.largest), scale)
+            fixed = immutable_parts(query, stored.part(cut, pick_largest(scale)), scale)
         for name in (BITS, RUNS, FRESH, FRESH_BATCHED):
             figure.add(f"mutable: {name}", share, 1e6 / fresh[name].median)
         for name in (ALONE, BATCHED):

@@ -25,6 +25,8 @@ from benchmarks.spojoin.chains import Arrivals
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
 
 MICROS = "us/tuple"
+RATE, WINDOW = "tuples/s", "tuples in a window"  # axes
+HASH, BITS = "hash sets", "bit arrays"  # kinds of rivals
 CHECKED = 32  # tuples with which rivals are held against each other, of each stream
 
 

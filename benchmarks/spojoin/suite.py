@@ -10,20 +10,19 @@ is asserted.
 from importlib.util import find_spec
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.spojoin import costs, parts, whole
 from benchmarks.spojoin import tables as finite
-from benchmarks.spojoin.scale import SEED, Scale, scale_of
-from benchmarks.spojoin.workloads import QUERIES, Query
+from benchmarks.spojoin.sizes import WINDOWS, pick_largest
+from benchmarks.spojoin.workloads import QUERIES, SEED, Query
 
 MATCHES = 10.0  # rows of the largest window that a row meets in Q1 and Q3
-TINY = Scale([2_000], [10], 4, 1, 1_000, (1e3, 1e4))
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has smaller windows and tables."""
-    scale = scale_of(quick)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
     report.seed("streams", SEED)
-    report.settings.update(threads=whole.THREADS, windows=scale.windows, matches=MATCHES)
+    report.settings.update(threads=whole.THREADS, windows=scale.pick(WINDOWS), matches=MATCHES)
     with report.step("compiling"):
         compile_all()
     queries = tuned(scale)
@@ -36,10 +35,10 @@ def run(report: Report, quick: bool) -> None:
     parts.match_rates(report, scale, queries["Q3"])
     parts.shares(report, scale, queries["Q3"])
     whole.scaling(report, scale, queries["Q3"])
-    on_spark(report, quick)
+    on_spark(report, scale)
 
 
-def on_spark(report: Report, quick: bool) -> None:
+def on_spark(report: Report, scale: Scale) -> None:
     """Run the part on Spark, or say why not."""
     if find_spec("pyspark") is None:
         why = "left out, as pyspark is not installed: pip install 'streamjoin[spark]'"
@@ -48,19 +47,19 @@ def on_spark(report: Report, quick: bool) -> None:
         return
     from benchmarks.spojoin import spark as spojoin_spark
 
-    spojoin_spark.on_spark(report, quick)
+    spojoin_spark.run(report, scale)
 
 
 def tuned(scale: Scale) -> dict[str, Query]:
     """Return the queries on data with the match rate of this suite."""
-    return {query.name: query.with_matches(MATCHES, scale.largest) for query in QUERIES}
+    return {query.name: query.with_matches(MATCHES, pick_largest(scale)) for query in QUERIES}
 
 
 def compile_all() -> None:
     """Compile what is going to be measured, on tiny windows."""
     silent = Report("spojoin", quick=True)
     silent.console.quiet = True
-    queries = tuned(TINY)
-    parts.by_window(silent, TINY, queries)
-    whole.by_window(silent, TINY, queries)
-    whole.scaling(silent, TINY, queries["Q3"])
+    queries = tuned(Scale.TINY)
+    parts.by_window(silent, Scale.TINY, queries)
+    whole.by_window(silent, Scale.TINY, queries)
+    whole.scaling(silent, Scale.TINY, queries["Q3"])

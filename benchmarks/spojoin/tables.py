@@ -14,9 +14,10 @@ import pyarrow as pa
 import streamjoin as sj
 from benchmarks.harness.peers import THREADS, DuckDB, Polars
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import check_agreement, time_turns
-from benchmarks.spojoin.scale import SEED, Scale
-from benchmarks.spojoin.workloads import Q3, crossings, statistics
+from benchmarks.spojoin.sizes import COUNTED_PAIRS, ROW_PAIRS, TABLE_ROWS
+from benchmarks.spojoin.workloads import Q3, SEED, crossings, statistics
 
 ROWS, COUNT = 1.5, 1.2  # times faster with rows; times the best one's time for the count
 REPEATS, WARMUP = 5, 1
@@ -26,9 +27,8 @@ Contest = Mapping[str, Callable[[], Any]]
 
 def tables(report: Report, scale: Scale) -> None:
     """Measure rows, and the count."""
-    few, many = scale.table_pairs
-    materialise(report, scale.table_rows, few)
-    count(report, scale.table_rows, many)
+    materialise(report, scale.pick(TABLE_ROWS), scale.pick(ROW_PAIRS))
+    count(report, scale.pick(TABLE_ROWS), scale.pick(COUNTED_PAIRS))
 
 
 def trips(report: Report, rows: int, pairs: float) -> tuple[pa.Table, int]:

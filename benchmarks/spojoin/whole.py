@@ -11,14 +11,15 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import time_call
 from benchmarks.spojoin.chains import ChainJoin
 from benchmarks.spojoin.loops import LoopJoin
 from benchmarks.spojoin.ours import BATCH, EngineJoin
-from benchmarks.spojoin.races import Join, Runner, arrivals_of, race_joins
-from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale
-from benchmarks.spojoin.workloads import Query
+from benchmarks.spojoin.races import BITS, HASH, RATE, WINDOW, Join, Runner, arrivals_of, race_joins
+from benchmarks.spojoin.sizes import ROUNDS, WINDOWS, tuples_of
+from benchmarks.spojoin.workloads import SEED, Query
 
 OURS, SINGLE, ALONE = "SPO-Join", "SPO-Join, one thread", "SPO-Join, one by one"
 CHAIN, CHAIN_BITS = f"chained index, {HASH}", f"chained index, {BITS}"
@@ -33,7 +34,7 @@ LATENCY_BATCH, LATENCY_STEPS = 64, 50
 
 def runners_of(query: Query, window: int, scale: Scale) -> dict[str, Runner]:
     """Return all joins over one window."""
-    few = scale.tuples(window)
+    few = tuples_of(scale, window)
     runners = {
         OURS: Runner(EngineJoin(query, window), BATCH, steps=4),
         SINGLE: Runner(EngineJoin(query, window, threads=1), BATCH, steps=2),
@@ -64,10 +65,10 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
         query = queries[name]
         figure = Figure(f"spo11{name.lower()}", f"{name}: whole joins", WINDOW, RATE)
         measured: dict[int, dict[str, Series]] = {}
-        for window in scale.windows:
+        for window in scale.pick(WINDOWS):
             with report.step(f"figure 11: {name}, windows of {window:,}"):
                 runners = runners_of(query, window, scale)
-                races = race_joins(query, window, runners, scale.rounds, SEED)
+                races = race_joins(query, window, runners, scale.pick(ROUNDS), SEED)
             measured[window] = best_chains(races)
             for rival, series in measured[window].items():
                 figure.add(rival, window, 1e6 / series.median)
@@ -101,7 +102,7 @@ def claim_joins(report: Report, name: str, measured: dict[int, dict[str, Series]
 
 def scaling(report: Report, scale: Scale, query: Query) -> None:
     """Figures 16 and 17: with more cores, and with more threads."""
-    window = scale.smallest
+    window = scale.pick(WINDOWS)[0]
     rates = Figure(
         "spo17", f"{query.name}: windows of {window:,}", "cores or threads", RATE, ("linear",) * 2
     )
@@ -120,7 +121,7 @@ def scaling(report: Report, scale: Scale, query: Query) -> None:
         for count in SIDES:
             join = EngineJoin(query, window, threads=1, cores=count)
             runners[f"cores {count}"] = Runner(join, BATCH, steps=4)
-        measured = race_joins(query, window, runners, scale.rounds, SEED)
+        measured = race_joins(query, window, runners, scale.pick(ROUNDS), SEED)
         for name, series in measured.items():
             kind, number = name.split()
             rates.add(kind, int(number), 1e6 / series.median)

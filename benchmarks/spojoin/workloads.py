@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from benchmarks.harness.peers import Comparison, compare_band
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
+SEED = 11
 SAMPLE, STEPS = 100_000, 24  # rows and bisections with which a noise is found
 MILLION = 1_000_000
 MEDIAN_MILES, SPREAD_MILES = 1.8, 0.75  # of the lognormal distances

@@ -12,7 +12,7 @@ from benchmarks.intrawindow.inputs import (
     rovio,
     stock,
 )
-from benchmarks.intrawindow.scale import scale_of
+from benchmarks.intrawindow.sizes import RADIX_BITS
 from benchmarks.intrawindow.workloads import (
     count_matches,
     debs,
@@ -141,5 +141,5 @@ def test_a_folder_that_is_named_has_to_be_there(monkeypatch, tmp_path):
 
 
 def test_the_radix_bits_of_a_full_run_are_those_that_a_join_takes():
-    for bits in scale_of(quick=False).bits:
+    for bits in RADIX_BITS.full:
         make_lazy("prj", 1, bits=bits)

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.intrawindow import advice as intrawindow_advice
 from benchmarks.intrawindow.advice import MOST_MATCHES, MOST_ROWS, Drawn, advice
 
@@ -23,7 +24,7 @@ def test_what_is_drawn_fits_into_memory(seed):
 def test_quick(monkeypatch):
     monkeypatch.setattr(intrawindow_advice, "RATES", (60, 100))
     report = Report("advice", quick=True, console=Console(file=io.StringIO()))
-    advice(report, quick=True)
+    advice(report, Scale.QUICK)
     assert len(report.claims) == 3
     for claim in report.claims:
         assert 0 <= claim.value <= 1
