@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.harness.machine import keep_memory
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale
-from benchmarks.intrawindow import spark as intrawindow_spark
+from benchmarks.harness.spark import run_part
 from benchmarks.intrawindow.advice import advice
 from benchmarks.intrawindow.algorithms import THREADS, simulate_all
 from benchmarks.intrawindow.figures import real_workloads
@@ -42,7 +42,7 @@ def run(report: Report, scale: Scale) -> None:
     sweeps = sensitivity(report, scale)
     findings(report, real, sweeps, knobs(report, scale))
     advice(report, scale)
-    intrawindow_spark.run(report, scale)
+    run_part(report, scale, "benchmarks.intrawindow.spark")
 
 
 def compile_all() -> None:

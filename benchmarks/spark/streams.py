@@ -1,47 +1,31 @@
 """Joins of streams on Spark: against what Spark alone costs, against Spark's own join, and skew."""
 
-from benchmarks.spark.inputs import (
+from benchmarks.harness.spark.inputs import (
     CROWDED,
     HOT_SYMBOL,
     MANY_SYMBOLS,
     MATCHES,
     UNIFORM,
-    Shape,
-    Streams,
     equal_shape,
-    write_streams,
 )
-from benchmarks.spark.pipelines import (
+from benchmarks.harness.spark.pipelines import (
     DELIVERED,
     DISCARDING,
     IN_MEMORY,
     OURS,
     STORING,
     Measured,
-    Workbench,
+    check,
+    compare,
     counted,
     observed,
     race,
     run_to_end,
     spark_own,
+    write,
 )
+from benchmarks.harness.spark.session import Workbench
 from streamjoin.spark.session import ROCKSDB
-
-
-def write(
-    bench: Workbench,
-    name: str,
-    shape: Shape,
-    rows: int,
-    batches: int,
-    window: int,
-    counts: bool = False,
-) -> Streams:
-    """Write the streams of one part of the suite."""
-    folder = bench.folder / name.replace(" ", "-").replace(",", "")
-    with bench.report.step(f"{name}: writing {batches} batches of {2 * rows:,} rows"):
-        seed = bench.report.seed(name, rows)
-        return write_streams(folder, shape, rows, batches, window, seed, counts)
 
 
 def band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:
@@ -178,17 +162,3 @@ def busiest(measured: Measured) -> float:
         )
     ]
     return max(totals) / max(sum(totals), 1)
-
-
-def compare(
-    bench: Workbench, name: str, ours: Measured, theirs: Measured, target: float, note: str
-) -> None:
-    """Record our throughput as a multiple of another's."""
-    one, other = ours.rates, theirs.rates
-    bench.report.at_least(name, one.median / other.median, target, one, other, note)
-
-
-def check(what: str, value: float, expected: float, tolerance: float = 0.05) -> None:
-    """Refuse to report on a run that did not do what it should."""
-    if abs(value - expected) > tolerance * expected:
-        raise RuntimeError(f"{what}: {value:.3f}, and {expected} was meant; the run does not count")

@@ -14,7 +14,6 @@ Wide buckets mean fewer copies and more pairs to compare. Bucket width, join str
 partitions are tried out before, and the fastest is the one that is measured against.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,15 +22,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.harness.series import Series
+from benchmarks.harness.spark.inputs import band, write_tables
+from benchmarks.harness.spark.pipelines import settings
+from benchmarks.harness.spark.plans import check_equal, join_every_pair, race_plan, rename_right
+from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import time_call, time_turns
-from benchmarks.spark.inputs import band, write_tables
-from benchmarks.spark.pipelines import CORES, Workbench, settings
 from streamjoin import spark as sjs
 from streamjoin.spark.session import PARTITIONS
 
 WIDTHS = (1, 4, 16, 64, 256)  # of buckets, in bands
-LONG = 30.0  # seconds after which one run has to do
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,7 @@ class Tables:
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the band."""
         left, right = self.read()
-        pairs = left.crossJoin(F.broadcast(renamed(right)))
-        return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+        return sums(join_every_pair(left, right, f"abs(key - key_right) <= {self.band}"))
 
     def by_hand(self, way: "Way") -> tuple[Any, ...]:
         """Join on buckets."""
@@ -79,7 +77,7 @@ class Tables:
             ends = (f"(key_right {sign} {self.band}) div {width}" for sign in "-+")
             buckets = f"sequence({', '.join(ends)})"
         cut = left.withColumn("bucket", F.expr(f"key div {width}"))
-        copies = renamed(right).withColumn("bucket", F.explode(F.expr(buckets)))
+        copies = rename_right(right).withColumn("bucket", F.explode(F.expr(buckets)))
         with settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
             pairs = cut.join(copies.hint(way.strategy), "bucket").drop("bucket")
             return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
@@ -98,11 +96,6 @@ class Way:
         return f"buckets of {self.bands} bands, {kind} join, {self.partitions} partitions"
 
 
-def renamed(table: DataFrame) -> DataFrame:
-    """Return the right table under the names that its columns have in the result."""
-    return table.toDF(*(f"{name}_right" for name in table.columns))
-
-
 def sums(pairs: DataFrame) -> tuple[Any, ...]:
     """Count the joined rows, and add up what depends on all their columns."""
     row = pairs.agg(
@@ -112,29 +105,13 @@ def sums(pairs: DataFrame) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def check_equal(name: str, ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
-    """Refuse to compare joins with different results."""
-    if ours != theirs:
-        raise RuntimeError(f"{name}: streamjoin's result is {ours}, the other one {theirs}")
-
-
 def against_nested_loop(bench: Workbench, rows: int) -> None:
     """The band join against the plan that Spark makes of it."""
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
-    found: list[tuple[Any, ...]] = []
-    with bench.report.step(f"{name}: Spark's own plan"):
-        first = time_call(lambda: found.append(tables.by_spark()))
-    check_equal(name, tables.ours(), found[0])
-    labels = f"{name}: streamjoin", f"{name}: BroadcastNestedLoopJoin"
-    functions: dict[str, Callable[[], object]] = {labels[0]: tables.ours}
-    if first < LONG:
-        functions[labels[1]] = tables.by_spark
-    with bench.report.step(f"{name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = time_turns(functions, rounds=5)
-    theirs = times.get(labels[1]) or Series(labels[1], (first,))
-    note = "" if first < LONG else "one run of Spark's own, which takes so long"
-    note = "; ".join(filter(None, (f"{found[0][0]:,} joined rows", note)))
-    bench.report.speedup(f"{name}: vs Spark's own plan", times[labels[0]], theirs, 20, note)
+    race = race_plan(bench, name, tables.ours, tables.by_spark, rounds=5)
+    note = "" if race.has_turns else "one run of Spark's own, which takes so long"
+    note = "; ".join(filter(None, (f"{race.found[0]:,} joined rows", note)))
+    bench.report.speedup(f"{name}: vs Spark's own plan", race.ours, race.theirs, 20, note)
 
 
 def against_buckets(bench: Workbench, rows: int) -> None:

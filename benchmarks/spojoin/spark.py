@@ -2,9 +2,9 @@
 
 Q1, ``l.power < r.power and l.cool > r.cool``, joins two streams in a count window. So rows are
 numbered: every core gets all rows, stores those whose turn is its, and probes with all. The
-pipeline that it is compared with (`spark_baselines.StoringCore`) does all of that, and gives as
-many rows of the same columns, but looks for no match. How data is made so that a row finds 1, 10 or
-100 matches in its window is told in `spojoin_workloads`; Q3 joins tables (`spojoin_spark_tables`).
+pipeline that it is compared with (`harness.spark.baselines.StoringCore`) does all of that, and
+gives as many rows of the same columns, but looks for no match. How data is made so that a row finds 1, 10 or
+100 matches in its window is told in `workloads`; Q3 joins tables (`spark_tables`).
 
 What is claimed is the throughput of the join as a part of that pipeline's, at every match rate::
 
@@ -12,19 +12,24 @@ What is claimed is the throughput of the join as a part of that pipeline's, at e
             fill windows    warm up   measured: the windows are replaced once (twice)
 """
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
-from benchmarks.spark.inputs import Shape
-from benchmarks.spark.pipelines import CORES, OURS, STORING, Workbench, race, run_to_end
-from benchmarks.spark.streams import check, compare, write
-from benchmarks.spark.suite import MEMORY, session
-from benchmarks.spojoin import spark_tables as spojoin_spark_tables
+from benchmarks.harness.spark.inputs import Shape
+from benchmarks.harness.spark.pipelines import (
+    OURS,
+    STORING,
+    check,
+    compare,
+    race,
+    run_to_end,
+    write,
+)
+from benchmarks.harness.spark.session import CORES, MEMORY, Workbench, open_workbench
+from benchmarks.spojoin import spark_tables
 from benchmarks.spojoin.workloads import Q1, Query, statistics
 
 RATES = (1, 10, 100)  # matches a row
@@ -53,15 +58,12 @@ def run(report: Report, scale: Scale) -> None:
         "batches": scale.pick(BATCHES),
         "rounds": scale.pick(ROUNDS),
     }
-    with TemporaryDirectory(prefix="streamjoin-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        with session(folder / "spark.log") as spark:
-            bench = Workbench(report, spark, folder)
-            for matches in RATES:
-                cross_join(bench, scale, matches)
-            spojoin_spark_tables.against_spark(bench, scale.pick(RACED_ROWS))
-            for rows in scale.pick(ALONE_ROWS):
-                spojoin_spark_tables.alone(bench, rows)
+    with open_workbench(report) as bench:
+        for matches in RATES:
+            cross_join(bench, scale, matches)
+        spark_tables.against_spark(bench, scale.pick(RACED_ROWS))
+        for rows in scale.pick(ALONE_ROWS):
+            spark_tables.alone(bench, rows)
 
 
 def shape_of(query: Query, matches: int) -> Shape:

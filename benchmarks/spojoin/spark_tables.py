@@ -5,7 +5,6 @@ band either that could be cut into buckets by hand. So Spark joins small tables 
 are joined by us alone; that all matches are there is known from counting them another way.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.harness.series import Series
-from benchmarks.harness.turns import time_call, time_turns
-from benchmarks.spark.pipelines import Workbench
-from benchmarks.spark.tables import LONG, check_equal, renamed
+from benchmarks.harness.spark.plans import join_every_pair, race_plan
+from benchmarks.harness.spark.session import Workbench
+from benchmarks.harness.turns import time_turns
 from benchmarks.spojoin.workloads import Q3, crossings, statistics
 from streamjoin import spark as sjs
 
@@ -63,8 +62,8 @@ class Trips:
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the condition."""
         left, right = self.read()
-        pairs = left.crossJoin(F.broadcast(renamed(right)))
-        return sums(pairs.where("distance > distance_right and fare < fare_right"))
+        on = "distance > distance_right and fare < fare_right"
+        return sums(join_every_pair(left, right, on))
 
     def tell(self, times: list[Series], **more: Any) -> None:
         """Keep what was measured."""
@@ -96,19 +95,10 @@ def check_count(trips: Trips, found: tuple[Any, ...]) -> None:
 def against_spark(bench: Workbench, rows: int) -> None:
     """Join tables that are small enough for Spark's own plan."""
     trips = Trips.write(bench, rows)
-    labels = f"{trips.name}: streamjoin", f"{trips.name}: BroadcastNestedLoopJoin"
-    found: list[tuple[Any, ...]] = []
-    with bench.report.step(labels[1]):
-        first = time_call(lambda: found.append(trips.by_spark()))
-    check_count(trips, found[0])
-    check_equal(trips.name, trips.ours(), found[0])
-    functions: dict[str, Callable[[], object]] = {labels[0]: trips.ours}
-    if first < LONG:
-        functions[labels[1]] = trips.by_spark
-    with bench.report.step(f"{trips.name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = time_turns(functions, rounds=3)
-    ours, theirs = times[labels[0]], times.get(labels[1]) or Series(labels[1], (first,))
-    trips.tell([ours, theirs], **{"times as fast": theirs.median / ours.median})
+    race = race_plan(bench, trips.name, trips.ours, trips.by_spark, rounds=3)
+    check_count(trips, race.found)
+    ratio = race.theirs.median / race.ours.median
+    trips.tell([race.ours, race.theirs], **{"times as fast": ratio})
 
 
 def alone(bench: Workbench, rows: int) -> None:

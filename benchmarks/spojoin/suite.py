@@ -7,10 +7,9 @@ data like that of the paper with match rates that are stated. All rivals find th
 is asserted.
 """
 
-from importlib.util import find_spec
-
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale
+from benchmarks.harness.spark import run_part
 from benchmarks.spojoin import costs, parts, whole
 from benchmarks.spojoin import tables as finite
 from benchmarks.spojoin.sizes import WINDOWS, pick_largest
@@ -35,19 +34,7 @@ def run(report: Report, scale: Scale) -> None:
     parts.match_rates(report, scale, queries["Q3"])
     parts.shares(report, scale, queries["Q3"])
     whole.scaling(report, scale, queries["Q3"])
-    on_spark(report, scale)
-
-
-def on_spark(report: Report, scale: Scale) -> None:
-    """Run the part on Spark, or say why not."""
-    if find_spec("pyspark") is None:
-        why = "left out, as pyspark is not installed: pip install 'streamjoin[spark]'"
-        report.detail("on Spark", why)
-        report.console.print(f"on Spark: {why}", markup=False)
-        return
-    from benchmarks.spojoin import spark as spojoin_spark
-
-    spojoin_spark.run(report, scale)
+    run_part(report, scale, "benchmarks.spojoin.spark")
 
 
 def tuned(scale: Scale) -> dict[str, Query]:

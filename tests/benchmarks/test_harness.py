@@ -16,10 +16,10 @@ import streamjoin as sj
 from benchmarks.harness.machine import describe_machine, describe_versions
 from benchmarks.harness.report import Claim, Report
 from benchmarks.harness.series import Series
+from benchmarks.harness.spark import inputs as spark_inputs
+from benchmarks.harness.spark.baselines import side_by_side
 from benchmarks.harness.turns import check_agreement, repeat, take_turns, time_turns
 from benchmarks.registry import SUITES, find_suite
-from benchmarks.spark import inputs as spark_inputs
-from benchmarks.spark.baselines import side_by_side
 from benchmarks.spojoin.spark import shape_of
 from benchmarks.spojoin.workloads import Q1, Q3, Rows, crossings
 from streamjoin.errors import StreamJoinError

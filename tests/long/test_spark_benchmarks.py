@@ -9,18 +9,18 @@ from rich.console import Console
 
 import streamjoin as sj
 from benchmarks.harness.report import Report
-from benchmarks.spark import inputs as spark_inputs
-from benchmarks.spark import tables as spark_tables
-from benchmarks.spark.pipelines import (
+from benchmarks.harness.spark import inputs as spark_inputs
+from benchmarks.harness.spark.pipelines import (
     DISCARDING,
     IN_MEMORY,
     OURS,
     STORING,
-    Workbench,
     counted,
     race,
     spark_own,
 )
+from benchmarks.harness.spark.session import Workbench
+from benchmarks.spark import tables as spark_tables
 from benchmarks.spark.tables import Way
 from benchmarks.spojoin.spark import shape_of
 from benchmarks.spojoin.spark_tables import Trips

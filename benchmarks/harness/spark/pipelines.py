@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import median
 from tempfile import mkdtemp
 from typing import Any
@@ -23,28 +22,18 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Report
 from benchmarks.harness.series import Series
+from benchmarks.harness.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
+from benchmarks.harness.spark.inputs import Shape, Streams, window_seconds, write_streams
+from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import take_turns
-from benchmarks.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
-from benchmarks.spark.inputs import Streams, window_seconds
 from streamjoin import spark as sjs
 from streamjoin.options.config import JoinConfig
 from streamjoin.spark.session import PROVIDER, ROCKSDB
 from streamjoin.spark.streams import MakeProcessor
 
-CORES = 2
 IN_MEMORY = ROCKSDB.replace("RocksDB", "HDFSBacked")
 DELIVERED, PARTITION = "delivered", "__partition"
-
-
-@dataclass(frozen=True)
-class Workbench:
-    """Where a suite measures and writes."""
-
-    report: Report
-    spark: SparkSession
-    folder: Path
 
 
 @dataclass(frozen=True)
@@ -238,3 +227,32 @@ def spark_own(name: str, provider: str, rounds: int | None = None) -> Pipeline:
         )
 
     return Pipeline(name, make, {PROVIDER: provider}, rounds)
+
+
+def write(
+    bench: Workbench,
+    name: str,
+    shape: Shape,
+    rows: int,
+    batches: int,
+    window: int,
+    counts: bool = False,
+) -> Streams:
+    """Write the streams of one part of the suite."""
+    folder = bench.folder / name.replace(" ", "-").replace(",", "")
+    with bench.report.step(f"{name}: writing {batches} batches of {2 * rows:,} rows"):
+        seed = bench.report.seed(name, rows)
+        return write_streams(folder, shape, rows, batches, window, seed, counts)
+
+
+def compare(
+    bench: Workbench, name: str, ours: Measured, theirs: Measured, target: float, note: str
+) -> None:
+    """Record our throughput as a multiple of another's."""
+    bench.report.rate_ratio(name, ours.rates, theirs.rates, target, note)
+
+
+def check(what: str, value: float, expected: float, tolerance: float = 0.05) -> None:
+    """Refuse to report on a run that did not do what it should."""
+    if abs(value - expected) > tolerance * expected:
+        raise RuntimeError(f"{what}: {value:.3f}, and {expected} was meant; the run does not count")

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from benchmarks.spark.inputs import MATCHES
+from benchmarks.harness.spark.inputs import MATCHES
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.keys.operands import Side
 from streamjoin.options.config import JoinConfig
