@@ -1,8 +1,8 @@
 """What a suite reports, so that a figure can be checked and repeated.
 
 A `Claim` is one figure that was asked for: its value, its target, whether it was reached, and the
-series on both sides. A `Report` collects claims, series and details and writes them, with machine,
-versions and seeds, as JSON and as a table.
+series on both sides. A `Report` collects claims, series and details and writes them, with commit,
+machine, versions and seeds, as JSON and as a table.
 """
 
 import json
@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.machine import describe_machine, describe_versions
+from benchmarks.harness.machine import describe_commit, describe_machine, describe_versions
 from benchmarks.harness.series import Series
 
 Direction = Literal["at least", "at most"]
@@ -57,6 +57,7 @@ class Report:
 
     suite: str
     quick: bool = False
+    commit: dict[str, str | bool | None] = field(default_factory=describe_commit)
     console: Console = field(default_factory=lambda: Console(stderr=True), repr=False)
     claims: list[Claim] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
@@ -136,6 +137,7 @@ class Report:
         return {
             "suite": self.suite,
             "quick": self.quick,
+            "commit": self.commit,
             "machine": describe_machine(),
             "versions": describe_versions(),
             "seeds": self.seeds,

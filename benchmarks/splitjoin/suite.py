@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.machine import processors
+from benchmarks.harness.machine import limit_processors
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
@@ -96,7 +96,7 @@ def race(load: Load, forms: Forms, rounds: int, seconds: float) -> tuple[dict[st
     beds = {name: Bed(load, *each) for name, each in forms.items()}
 
     def rate(name: str) -> float:
-        with processors(1 if name == ONE else None):  # threads stay where they are started
+        with limit_processors(1 if name == ONE else None):  # threads stay where they are started
             return beds[name].rate(seconds) / 1e6
 
     rates = take_turns({name: partial(rate, name) for name in forms}, rounds, warmup=1)

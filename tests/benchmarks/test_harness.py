@@ -5,6 +5,7 @@ import json
 import math
 import os
 import platform
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,8 @@ import pytest
 from rich.console import Console
 
 import streamjoin as sj
-from benchmarks.harness.machine import describe_machine, describe_versions
+from benchmarks.harness import machine
+from benchmarks.harness.machine import describe_commit, describe_machine, describe_versions
 from benchmarks.harness.report import Claim, Report
 from benchmarks.harness.series import Series
 from benchmarks.harness.spark import inputs as spark_inputs
@@ -115,6 +117,7 @@ def test_the_json_holds_all_that_is_needed_to_repeat_the_run(tmp_path):
     assert data["seeds"] == {"data": 42}
     assert data["settings"] == {"threads": 2}
     assert data["series"][0]["values"] == [1.0, 2.0]
+    assert set(data["commit"]) == {"revision", "dirty"}
     assert set(data["machine"]) == {"cores", "memory_gib", "cpu", "python", "platform"}
     (claim,) = data["claims"]
     assert claim["value"] is None  # JSON has no infinity
@@ -124,11 +127,22 @@ def test_the_json_holds_all_that_is_needed_to_repeat_the_run(tmp_path):
 
 
 def test_the_machine_names_nobody():
-    text = json.dumps(describe_machine()) + json.dumps(describe_versions())
+    described = describe_machine(), describe_versions(), describe_commit()
+    text = json.dumps(described)
     assert os.getcwd() not in text
     assert os.path.expanduser("~") not in text
     if len(platform.node()) > 3:
         assert platform.node() not in text
+
+
+def test_the_commit_is_that_of_the_checkout(monkeypatch, tmp_path):
+    commit = describe_commit()
+    if commit["revision"] is not None:  # a checkout, not a copy of its files
+        assert re.fullmatch("[0-9a-f]{40}", commit["revision"])
+        assert isinstance(commit["dirty"], bool)
+    monkeypatch.setattr(machine, "CHECKOUT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert describe_commit() == {"revision": None, "dirty": None}
 
 
 def test_versions_of_all_competitors_are_recorded():
