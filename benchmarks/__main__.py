@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.harness.figures import draw
+from benchmarks.harness.figures import draw_figures
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale
 from benchmarks.registry import SUITES, find_suite
@@ -47,7 +47,7 @@ def bench(
                 report.to_json(json)
                 typer.echo(f"written to {json}")
             if plots is not None:
-                files = draw(report.figures, plots)
+                files = draw_figures(report.figures, plots)
                 typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
 
 

@@ -34,18 +34,18 @@ def run(report: Report, scale: Scale) -> None:
     """Run the suite."""
     shrink = scale.pick(SHRINK)
     report.settings.update(threads=THREADS, batch=BATCH, scale=f"1/{shrink}")
-    start(report)
+    measure_start(report)
     for rows in (1_000_000, 4_000_000):
-        tables(report, rows // shrink)
+        measure_tables(report, rows // shrink)
     million, eight_million = (1 << 20) // shrink, (1 << 23) // shrink
-    sliding(report, million, steps=64, target=1_000 / shrink)
-    sliding(report, eight_million, steps=64, target=5_000 / shrink)
-    doubling(report, [million << shift for shift in range(4)])
-    match_rate(report, million)
-    memory(report, million)
+    measure_sliding(report, million, steps=64, target=1_000 / shrink)
+    measure_sliding(report, eight_million, steps=64, target=5_000 / shrink)
+    measure_doubling(report, [million << shift for shift in range(4)])
+    measure_match_rate(report, million)
+    measure_memory(report, million)
 
 
-def tables(report: Report, rows: int) -> None:
+def measure_tables(report: Report, rows: int) -> None:
     """Band join of two tables, about two matches a row, all columns materialised."""
     rng = np.random.default_rng(report.seed(f"tables {rows}", rows))
     left, right = (pa.Table.from_batches([uniform_batch(rng, rows)]) for _ in range(2))
@@ -68,18 +68,18 @@ def tables(report: Report, rows: int) -> None:
     report.speedup(f"{name} vs Polars join_where", ours, polar, 5)
 
 
-def rate(workload: FullWindow, steps: int) -> float:
+def measure_rate(workload: FullWindow, steps: int) -> float:
     """Return how many million tuples per second are joined over some steps."""
     return 2 * steps * workload.batch / time_call(workload.run, steps) / 1e6
 
 
 def race(workloads: dict[str, FullWindow]) -> list[Series]:
     """Measure the rates of several workloads in turns."""
-    rivals = {name: partial(rate, each, STEPS) for name, each in workloads.items()}
+    rivals = {name: partial(measure_rate, each, STEPS) for name, each in workloads.items()}
     return list(make_series(take_turns(rivals, rounds=6, warmup=2), "M/s").values())
 
 
-def sliding(report: Report, window: int, steps: int, target: float) -> None:
+def measure_sliding(report: Report, window: int, steps: int, target: float) -> None:
     """BI-Sort against the nested loop in count windows, two matches a row, pairs written out.
 
     What BI-Sort reaches with matches left as ranges, as in the paper, or with joined rows gathered
@@ -95,9 +95,12 @@ def sliding(report: Report, window: int, steps: int, target: float) -> None:
         }
         loop = FullWindow(window, BATCH, 2, "scan", pair_ids, seed)
         plain = FullWindow(window, PLAIN_BATCH, 2, "scan", pair_ids, seed, make_index=PlainScan)
-        rivals = {f"BI-Sort, as {form}": partial(rate, each, steps) for form, each in sorts.items()}
+        rivals = {
+            f"BI-Sort, as {form}": partial(measure_rate, each, steps)
+            for form, each in sorts.items()
+        }
         loops = {"nested loop": loop, "plain nested loop": plain}
-        rivals |= {name: partial(rate, each, 1) for name, each in loops.items()}
+        rivals |= {name: partial(measure_rate, each, 1) for name, each in loops.items()}
         slow = {"nested loop": 2, "plain nested loop": 3}  # rounds
         rates = take_turns(rivals, rounds=6, warmup=1, limits=slow)
     ranges, pairs, rows, nested, papers = make_series(rates, "M/s", f"{name} {{}}").values()
@@ -109,7 +112,7 @@ def sliding(report: Report, window: int, steps: int, target: float) -> None:
     report.rate_ratio(f"{name} BI-Sort vs nested loop", pairs, nested, target, note)
 
 
-def doubling(report: Report, windows: list[int]) -> None:
+def measure_doubling(report: Report, windows: list[int]) -> None:
     """What doubling the window costs BI-Sort, pairs written out."""
     with report.step(f"windows from {windows[0]:,} to {windows[-1]:,}"):
         series = race(
@@ -122,7 +125,7 @@ def doubling(report: Report, windows: list[int]) -> None:
         report.rate_ratio(f"throughput kept from {small:,} to {large:,}", two, one, 0.75)
 
 
-def match_rate(report: Report, window: int) -> None:
+def measure_match_rate(report: Report, window: int) -> None:
     """What 1,024 matches a row cost while they stay ranges."""
     seed = report.seed("match rate", window)
     with report.step("1,024 matches a row against 2, as ranges"):
@@ -137,7 +140,7 @@ def match_rate(report: Report, window: int) -> None:
     report.rate_ratio("throughput kept at 1,024 matches a row", thousand, two, 0.9)
 
 
-def memory(report: Report, window: int) -> None:
+def measure_memory(report: Report, window: int) -> None:
     """Live bytes against the raw keys, row ids and columns of the two windows, at their worst."""
     workload = FullWindow(window, BATCH, 2, "bi_sort", keep_ranges, report.seed("memory", window))
     ratios = []
@@ -149,11 +152,11 @@ def memory(report: Report, window: int) -> None:
     report.at_most("live bytes, at their largest", series.max, 2.5, series)
 
 
-def start(report: Report) -> None:
+def measure_start(report: Report) -> None:
     """How long importing takes, and the first result with kernels compiled before."""
     with report.step("import, and first result with a warm cache"):
-        imports = timed("import streamjoin", "import streamjoin")
-        first = timed(
+        imports = time_code("import streamjoin", "import streamjoin")
+        first = time_code(
             "first result",
             "import pyarrow as pa, streamjoin as sj\n"
             "on = 'l.s = r.s and abs(l.x - r.x) <= 0.5'\n"
@@ -166,7 +169,7 @@ def start(report: Report) -> None:
     report.at_most("seconds to the first result", first.median, 2, first)
 
 
-def timed(name: str, code: str) -> Series:
+def time_code(name: str, code: str) -> Series:
     """Run code in fresh processes and return the seconds it took, interpreter start excluded."""
     clock = "from time import perf_counter as _p; _b = _p()\n"
     command = [sys.executable, "-c", f"{clock}{code}\nprint(_p() - _b)"]

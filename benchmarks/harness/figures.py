@@ -40,10 +40,10 @@ class Figure:
         }
 
 
-def style_of(label: str) -> tuple[str, str]:
+def find_style(label: str) -> tuple[str, str]:
     """Return whose line it is, and how it is drawn: what was not measured as asked is broken.
 
-    >>> style_of("SplitJoin (simulated)")
+    >>> find_style("SplitJoin (simulated)")
     ('SplitJoin', '--')
     """
     for ending, style in OTHERWISE.items():
@@ -52,7 +52,7 @@ def style_of(label: str) -> tuple[str, str]:
     return label, "-"
 
 
-def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
+def draw_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     """Draw each figure as PNG and as SVG; return the files."""
     import matplotlib as mpl
 
@@ -69,7 +69,7 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
             heights: dict[float, float] = {}  # of bars
             subjects: dict[str, int] = {}  # lines of one subject share a colour
             for label, line in figure.lines.items():
-                subject, style = style_of(label)
+                subject, style = find_style(label)
                 number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]

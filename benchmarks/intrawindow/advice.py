@@ -21,8 +21,8 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.turns import take_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate
-from benchmarks.intrawindow.simulator import Outcome, arrivals_of
-from benchmarks.intrawindow.workloads import Workload, micro
+from benchmarks.intrawindow.simulator import Outcome, encode_workload
+from benchmarks.intrawindow.workloads import Workload, make_micro
 from streamjoin.calibration.window_costs import measure_windows
 from streamjoin.choice.decision_tree import Decision, Traits, choose
 from streamjoin.choice.sketches import Sketch
@@ -71,7 +71,7 @@ class Drawn:
 
     def make(self, seed: int) -> Workload:
         """Draw a window with these traits."""
-        return micro(**vars(self), seed=seed)
+        return make_micro(**vars(self), seed=seed)
 
     def traits(self, seed: int) -> Traits:
         """Return what is known of a window with these traits, once it has closed."""
@@ -80,7 +80,7 @@ class Drawn:
         return Traits.of(sketches, THREADS, self.window / 1e3)
 
 
-def advice(report: Report, scale: Scale) -> None:
+def measure_advice(report: Report, scale: Scale) -> None:
     """Let the tree choose for random workloads, and all algorithms run them."""
     count, shrink = scale.pick(WORKLOADS), scale.pick(SHRINK)
     first = report.seed("advice", SEED)
@@ -95,7 +95,7 @@ def advice(report: Report, scale: Scale) -> None:
             traits, outcomes = drawn.traits(seed + count), run_all(drawn.make(seed), scale)
         chosen = {goal: choose(traits, goal, "auto", costs) for goal in METRICS}
         for goal, decision in chosen.items():
-            values = values_of(outcomes, goal)
+            values = best_values(outcomes, goal)
             best = min(values.values())
             ratios[goal].append(values[decision.algorithm] / best)
             default = choose(traits, goal, "auto", DEFAULT_WINDOW_COSTS)
@@ -104,22 +104,22 @@ def advice(report: Report, scale: Scale) -> None:
     for goal, each in ratios.items():
         report.at_least(
             f"workloads whose advice for {goal} is within 15 % of the best",
-            share_close(each),
+            count_close(each),
             SHARE,
-            note=f"{count} workloads{told_others(each)}",
+            note=f"{count} workloads{list_others(each)}",
         )
     told = {
-        goal: f"{share_close(each):.2f}{told_others(each)}" for goal, each in by_default.items()
+        goal: f"{count_close(each):.2f}{list_others(each)}" for goal, each in by_default.items()
     }
     report.detail("advice by the default costs: share within 15 %", told)
 
 
-def share_close(ratios: list[float]) -> float:
+def count_close(ratios: list[float]) -> float:
     """Return which share of the choices is about as good as the best."""
     return sum(ratio <= CLOSE for ratio in ratios) / len(ratios)
 
 
-def told_others(ratios: list[float]) -> str:
+def list_others(ratios: list[float]) -> str:
     """Tell how far off the other choices are."""
     others = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios) if ratio > CLOSE)
     return f"; others: {others}" if others else ""
@@ -127,12 +127,12 @@ def told_others(ratios: list[float]) -> str:
 
 def run_all(workload: Workload, scale: Scale) -> dict[str, list[Outcome]]:
     """Run all algorithms in turns, often enough."""
-    arrivals = arrivals_of(workload)
+    arrivals = encode_workload(workload)
     rivals = {name: partial(simulate, name, arrivals) for name in LABELS}
     return take_turns(rivals, scale.pick(RUNS), seconds=scale.pick(ENOUGH), most=MOST_RUNS)
 
 
-def values_of(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:
+def best_values(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:
     """Return the best value of each algorithm, ms."""
     return {name: min(map(METRICS[goal], each)) for name, each in outcomes.items()}
 
@@ -145,7 +145,7 @@ def describe(
         **vars(drawn),
         "chosen": {goal: str(decision) for goal, decision in chosen.items()},
         "ms": {
-            goal: {LABELS[name]: round(ms, 4) for name, ms in values_of(outcomes, goal).items()}
+            goal: {LABELS[name]: round(ms, 4) for name, ms in best_values(outcomes, goal).items()}
             for goal in METRICS
         },
     }

@@ -16,8 +16,8 @@ from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS
 from benchmarks.intrawindow.sizes import shrink_rows
-from benchmarks.intrawindow.static import Block, write
-from benchmarks.intrawindow.workloads import Workload, static_micro
+from benchmarks.intrawindow.static import Block, write_pairs
+from benchmarks.intrawindow.workloads import Workload, make_static_micro
 from streamjoin.joins.equality.registry import LAZY, make_lazy
 from streamjoin.joins.equality.words import encode
 
@@ -26,17 +26,17 @@ TARGET, ROWS, REPEATS = 1.5, 6_400_000, 5
 Contest = dict[str, Callable[[], int]]  # each returns how many pairs it has written
 
 
-def against_peers(report: Report, scale: Scale) -> None:
+def race_peers(report: Report, scale: Scale) -> None:
     """Measure, and claim for the best of ours."""
-    workload = static_micro(shrink_rows(scale, ROWS))
-    tables = numbered(workload.left_keys, "i"), numbered(workload.right_keys, "j")
+    workload = make_static_micro(shrink_rows(scale, ROWS))
+    tables = number_keys(workload.left_keys, "i"), number_keys(workload.right_keys, "j")
     peers: Contest = {
         peer.name: partial(
             count_pairs, peer.prepare_rows([Comparison("key", "=", "key")], ("i", "j"))
         )
         for peer in (DuckDB(*tables, keeps_order=False), Polars(*tables))
     }
-    contest: Contest = {LABELS[name]: our_join(name, workload) for name in LAZY} | peers
+    contest: Contest = {LABELS[name]: prepare_ours(name, workload) for name in LAZY} | peers
     with report.step(f"{workload.name}: streamjoin, DuckDB, Polars"):
         found = {name: join() for name, join in contest.items()}
         check_agreement(found, workload.matches)
@@ -49,13 +49,13 @@ def against_peers(report: Report, scale: Scale) -> None:
         report.speedup(title, times[best], times[peer], TARGET, f"ours: {best}, words made")
 
 
-def our_join(name: str, workload: Workload) -> Callable[[], int]:
+def prepare_ours(name: str, workload: Workload) -> Callable[[], int]:
     """Return one of our joins, from keys to pairs."""
 
     def join() -> int:
         kept: list[Block] = []
         words = encode(workload.left_keys, workload.right_keys)
-        return write(make_lazy(name, THREADS).join(words.left, words.right), kept)
+        return write_pairs(make_lazy(name, THREADS).join(words.left, words.right), kept)
 
     return join
 
@@ -65,6 +65,6 @@ def count_pairs(join: Callable[[], pa.Table]) -> int:
     return int(join().num_rows)
 
 
-def numbered(keys: np.ndarray, name: str) -> pa.Table:
+def number_keys(keys: np.ndarray, name: str) -> pa.Table:
     """Return keys with their row numbers."""
     return pa.table({"key": keys, name: np.arange(keys.size, dtype=np.int32)})

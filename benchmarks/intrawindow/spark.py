@@ -17,9 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
-from benchmarks.harness.spark.baselines import store, without_join
+from benchmarks.harness.spark.baselines import build_without_join, store_rows
 from benchmarks.harness.spark.inputs import MATCHES, Streams, equal_shape, write_streams
-from benchmarks.harness.spark.pipelines import Measured, Pipeline, check, race, run_to_end
+from benchmarks.harness.spark.pipelines import (
+    Measured,
+    Pipeline,
+    check_value,
+    race_pipelines,
+    run_to_end,
+)
 from benchmarks.harness.spark.session import CORES, MEMORY, open_workbench
 from streamjoin import spark as sjs
 from streamjoin.joins.engine import Choose, Engine
@@ -48,7 +54,7 @@ class StoringClosingCore(ClosingCore):
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Give `MATCHES` rows for every left row that is stored."""
-        kept = yield from store(
+        kept = yield from store_rows(
             self.spec, engine, batches, choose, lambda kept: MATCHES * len(kept[0])
         )
         assert self.kept is not None
@@ -77,23 +83,23 @@ class StoringClosingProcessor(JoinProcessor):
     core_class = StoringClosingCore
 
 
-def joined(spark: SparkSession, streams: Streams, emit: str) -> DataFrame:
+def build_join(spark: SparkSession, streams: Streams, emit: str) -> DataFrame:
     """Return the join as users write it."""
     left, right = (streams.read(spark, side) for side in SIDES)
     return sjs.join(left, right, on=streams.on, window=WINDOW, time=streams.time, emit=emit)
 
 
-def storing(spark: SparkSession, streams: Streams) -> DataFrame:
+def build_storing(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the pipeline that gives as many rows as the join."""
     left, right = (streams.read(spark, side) for side in SIDES)
     config = JoinConfig.check(streams.on, WINDOW, streams.time)
-    return without_join(left, right, config, StoringClosingProcessor)
+    return build_without_join(left, right, config, StoringClosingProcessor)
 
 
 PIPELINES = [
-    Pipeline("streamjoin, when windows close", partial(joined, emit="close")),
-    Pipeline("streamjoin, as rows come", partial(joined, emit="eager")),
-    Pipeline("stores and emits", storing),
+    Pipeline("streamjoin, when windows close", partial(build_join, emit="close")),
+    Pipeline("streamjoin, as rows come", partial(build_join, emit="eager")),
+    Pipeline("stores and emits", build_storing),
 ]
 
 
@@ -117,25 +123,25 @@ def run(report: Report, scale: Scale) -> None:
             with report.step(f"tumbling windows on Spark: {pipeline.name}, warming up"):
                 run_to_end(bench, pipeline, streams)
         title = f"tumbling windows, batches of {streams.batch:,}"
-        results = race(bench, title, streams, PIPELINES, warmup, rounds)
+        results = race_pipelines(bench, title, streams, PIPELINES, warmup, rounds)
     closed, eager, other = results
     for each in results:
-        given = sum(told(each, "matches")) / (len(each.batches) * rows)
-        check(f"{each.name}: matches a left row", given, MATCHES)
+        given = sum(list_metric(each, "matches")) / (len(each.batches) * rows)
+        check_value(f"{each.name}: matches a left row", given, MATCHES)
     report.detail(title, {each.name: each.breakdown() for each in results})
     note = f"windows of {CYCLE * rows:,} rows a side, {MATCHES} matches a row"
-    one, two = rates(closed), rates(other)
+    one, two = measure_cycles(closed), measure_cycles(other)
     name = "on Spark: a tumbling equality join, of a pipeline that stores and emits"
     report.rate_ratio(name, one, two, SHARE, note)
-    report.detail(f"{title}: as rows come, of it", rates(eager).median / two.median)
+    report.detail(f"{title}: as rows come, of it", measure_cycles(eager).median / two.median)
 
 
-def told(measured: Measured, name: str) -> list[float]:
+def list_metric(measured: Measured, name: str) -> list[float]:
     """Return a metric of each batch."""
     return [sjs.metrics_of(each).get(name, 0) for each in measured.batches]
 
 
-def rates(measured: Measured) -> Series:
+def measure_cycles(measured: Measured) -> Series:
     """Return thousand rows a second, window by window."""
     times = measured.seconds.values
     cycles = [sum(times[at : at + CYCLE]) for at in range(0, len(times), CYCLE)]

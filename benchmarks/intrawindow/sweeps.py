@@ -35,7 +35,7 @@ class Sweep:
     def draw(self, metric: str, scales: tuple[AxisScale, AxisScale]) -> Figure:
         """Return one metric as lines over the values."""
         up, get = METRICS[metric]
-        file = f"{file_name(self.name)}-{metric}"
+        file = f"{make_file_name(self.name)}-{metric}"
         figure = Figure(file, f"{self.title}: {metric}", self.across, up, scales)
         for value, outcomes in self.points.items():
             for name, outcome in outcomes.items():
@@ -52,19 +52,19 @@ class Sweep:
         return self
 
 
-def file_name(name: str) -> str:
+def make_file_name(name: str) -> str:
     """Return the beginning of the names of a figure's files.
 
-    >>> file_name("Fig. 9")
+    >>> make_file_name("Fig. 9")
     'fig-9'
     """
     return name.lower().replace(". ", "-").replace(", ", "-").replace(" ", "-")
 
 
-def breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> Figure:
+def draw_breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> Figure:
     """Return where the time of some runs goes, as bars of phases; without waiting."""
     figure = Figure(
-        *(file_name(name), title, across, "ns a tuple", ("linear", "linear")),
+        *(make_file_name(name), title, across, "ns a tuple", ("linear", "linear")),
         ticks=tuple(bars),
         stacked=True,
     )
@@ -74,6 +74,6 @@ def breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> F
     return figure
 
 
-def rounded(outcome: Outcome) -> dict[str, float]:
+def round_breakdown(outcome: Outcome) -> dict[str, float]:
     """Return a breakdown as it goes into a table, ns a tuple."""
     return {phase: round(spent, 2) for phase, spent in outcome.breakdown.items()}

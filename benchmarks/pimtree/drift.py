@@ -22,7 +22,7 @@ from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.shared_runs import CHUNK, SharedRun, Way
-from benchmarks.pimtree.tuple_streams import GAUSSIAN, SPAN, square
+from benchmarks.pimtree.workloads import GAUSSIAN, SPAN, make_square
 from streamjoin.indexes.trees.pim_tree import TREES
 from streamjoin.kernels.compile import Keys
 
@@ -55,7 +55,7 @@ class Drift:
         return 0 if place < self.first else 1 if place < self.first + self.second else 2
 
 
-def shares_of(run: SharedRun, keys: Keys) -> list[float]:
+def measure_shares(run: SharedRun, keys: Keys) -> list[float]:
     """Return which share of the keys each tree of T_I would take now, the busiest first."""
     pim = run.join.windows[0].pim
     count = int(pim.shape[TREES])
@@ -66,7 +66,7 @@ def shares_of(run: SharedRun, keys: Keys) -> list[float]:
 
 def make_run(window: int, slice_size: int) -> SharedRun:
     """Return a self-join of two threads whose window is full of keys around 0.5."""
-    load = replace(square(window, spread=GAUSSIAN), itself=True)
+    load = replace(make_square(window, spread=GAUSSIAN), itself=True)
     start = np.random.default_rng(5)
     run = SharedRun(load, fill=lambda count: GAUSSIAN.keys(start, count))
     run.change(Way(2))
@@ -74,7 +74,7 @@ def make_run(window: int, slice_size: int) -> SharedRun:
     return run
 
 
-def follow(
+def follow_drift(
     window: int, shift: float, slice_size: int
 ) -> tuple[list[tuple[int, float, float]], list[list[float]]]:
     """Join a drifting stream with itself; return rates by slice, and shares in the second phase.
@@ -89,7 +89,7 @@ def follow(
         run, drift, begin = runs[each], drifts[each], drifts[each].drawn
         keys = drift.keys(slice_size)
         if each == shift and drift.phase_of(begin) == 1:
-            shares.append(shares_of(run, keys[:SEEN]))
+            shares.append(measure_shares(run, keys[:SEEN]))
         chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
         return slice_size / run.pass_through(chunks) / 1e6
 
@@ -101,7 +101,7 @@ def follow(
     return list(zip(begins, found[shift], found[0.0], strict=True)), shares
 
 
-def drifts(report: Report, scale: Scale) -> None:
+def measure_drifts(report: Report, scale: Scale) -> None:
     """Figures 13a and 13b, and that the join recovers."""
     window = scale.pick(WINDOW)
     slice_size = window // 2
@@ -123,7 +123,7 @@ def drifts(report: Report, scale: Scale) -> None:
     for shift in scale.pick(SHIFTS):
         name = f"r = {shift:g}"
         with report.step(f"figures 13a, 13b: drifting keys, {name}"):
-            rates, shares = follow(window, shift, slice_size)
+            rates, shares = follow_drift(window, shift, slice_size)
         phases = Drift(window, shift)
         by_phase: list[list[float]] = [[], [], []]  # times the stream that stands still
         speed: list[list[float]] = [[], [], []]

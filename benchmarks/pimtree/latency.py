@@ -27,7 +27,7 @@ from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.shared_runs import SharedRun, Way
 from benchmarks.pimtree.sizes import MIDDLE_WINDOW, WINDOWS
 from benchmarks.pimtree.threads import TASKS
-from benchmarks.pimtree.tuple_streams import square
+from benchmarks.pimtree.workloads import make_square
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
 from streamjoin.joins.shared.shared_window import edge_of
 from streamjoin.joins.shared.work_queue import NEVER, Entries
@@ -91,7 +91,7 @@ def follow_schedule(run: SharedRun, entries: Entries, rate: float) -> tuple[Seco
     return due, moments[through] - due
 
 
-def entries_to_merge(run: SharedRun) -> int:
+def count_entries_to_merge(run: SharedRun) -> int:
     """Return how many entries come before an index is merged."""
     sides = range(len(run.windows))
     limits = [int(limit) for limit in run.join.limits[: len(run.windows)]]
@@ -107,7 +107,7 @@ def wait_in_merge(
     """Go on until a merge is near, then follow the schedule until it is over."""
     run.change(way)
     before, behind = (int(seconds * rate) for seconds in around)
-    if (far := (entries_to_merge(run) - before) // 2 * 2) > 0:
+    if (far := (count_entries_to_merge(run) - before) // 2 * 2) > 0:
         run.pass_through(run.draw(far))
     while run.join._merging.locked():
         sleep(0.001)
@@ -130,7 +130,7 @@ def measure_merges(report: Report, scale: Scale) -> None:
     for ratio, merges in MERGES.items():
         label = f"merge ratio {ratio:g}, windows of {window:,}"
         with report.step(f"latency in merges, {label}"):
-            run = SharedRun(square(window), ratio=ratio)
+            run = SharedRun(make_square(window), ratio=ratio)
             if ratio < 1:
                 run.rate(Way(2))  # the first merges find less memory than the others
             rate = LOAD * 1e6 * max(run.rate(Way(2), 1 << 18) for _ in range(3))
@@ -145,10 +145,10 @@ def measure_merges(report: Report, scale: Scale) -> None:
         summaries = {name: each.summary() for name, each in waits.items()}
         report.detail(f"latency in merges, {label}", {"tuples/s": rate, **summaries})
         if ratio == MERGE_RATIO:
-            claim(report, label, waits)
+            claim_merges(report, label, waits)
 
 
-def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
+def claim_merges(report: Report, label: str, waits: dict[str, Waits]) -> None:
     """Claim how much shorter the longest waits are when merges do not block.
 
     The p99 of all chunks decides, and a single stall of the machine is in it; the series beside it
@@ -159,7 +159,7 @@ def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
         return
     ours, theirs = (float(np.percentile(every[name], 99)) for name in KINDS)
     short, long = (
-        Series(f"{name}, p99 of each merge, {label}", tuple(p99s(waits[name])), "ms")
+        Series(f"{name}, p99 of each merge, {label}", tuple(list_p99s(waits[name])), "ms")
         for name in KINDS
     )
     report.at_most(
@@ -172,12 +172,12 @@ def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
     )
 
 
-def p99s(waits: Waits) -> Iterator[float]:
+def list_p99s(waits: Waits) -> Iterator[float]:
     """Return the p99 of each merge."""
     return (1e3 * float(np.percentile(each, 99)) for each in waits.during if each.size)
 
 
-def task_sizes(report: Report, scale: Scale) -> None:
+def measure_task_sizes(report: Report, scale: Scale) -> None:
     """Figure 10d: the median latency by the size of a task."""
     window = scale.pick(MIDDLE_WINDOW)
     figure = Figure(
@@ -188,7 +188,7 @@ def task_sizes(report: Report, scale: Scale) -> None:
         ("log", "linear"),
     )
     with report.step(f"figure 10d: latency by task size, windows of {window:,}"):
-        run = SharedRun(square(window))
+        run = SharedRun(make_square(window))
         rate = LOAD * 1e6 * max(run.rate(Way(2)) for _ in range(3))
         for task in TASKS:
             run.change(Way(2, task=task))

@@ -3,7 +3,7 @@
 A run owns a `SharedJoin` and draws the same streams as a `Race` over the same load. Windows are
 loaded at once into T_S; entries are made before a round begins; a round ends when the results of
 all its entries are delivered. How many threads there are, how large tasks are and whether merges
-block may change between rounds, so that those who are compared share one join and its luck::
+block may change between rounds, so that ways that are compared share one join and its luck::
 
     one run    | 1 thread | 2 threads | 2, blocking | 1 thread | 2 threads | ...      rounds
 
@@ -16,8 +16,8 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.pimtree.tuple_joins import PIMTreeJoin
-from benchmarks.pimtree.tuple_streams import Load, Streams
+from benchmarks.pimtree.joins import PIMTreeJoin
+from benchmarks.pimtree.workloads import KeyRings, TupleLoad
 from streamjoin.indexes.trees import pim_tree as pims
 from streamjoin.indexes.trees.pim_tree import LOWEST, MERGE_RATIO, PIMTree
 from streamjoin.joins.shared.shared_join import TASK, SharedJoin
@@ -46,7 +46,7 @@ def full_index(keys: Keys, ratio: float = MERGE_RATIO, depth: int = LOWEST) -> P
 class LoadedPIMTreeJoin(PIMTreeJoin):
     """One thread without concurrency control, whose windows are loaded at once."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: KeyRings) -> None:
         super().__init__(streams, PIMTree)
         self.parts: list[list[Keys]] = [[], []]
 
@@ -96,7 +96,7 @@ class SharedRun:
 
     def __init__(
         self,
-        load: Load,
+        load: TupleLoad,
         ratio: float = MERGE_RATIO,
         depth: int = LOWEST,
         fill: Callable[[int], Keys] | None = None,

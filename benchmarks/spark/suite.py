@@ -1,10 +1,11 @@
 """The join on Spark against Spark: streams, tables, the fixed cost of a micro-batch, skew.
 
 One session with two cores and two shuffle partitions serves all competitors. Everything that is
-compared reads the same files in the same run; `spark_pipelines` and `spark_tables` say how it is
-measured, `spark_baselines` what the pipelines without a join do. Throughput is in thousand rows a
-second (K/s), both sides' input together. What has no target (where the time of a micro-batch goes,
-skew, smaller batches, ways to join on buckets) stands under ``details`` in the JSON.
+compared reads the same files in the same run; `harness.spark.pipelines` and `tables` say how it is
+measured, `harness.spark.baselines` what the pipelines without a join do. Throughput is in thousand
+rows per second (K/s), both sides' input together. What has no target (where the time of a
+micro-batch goes, skew, smaller batches, ways to join on buckets) stands under ``details`` in the
+JSON.
 """
 
 from benchmarks.harness.report import Report
@@ -27,12 +28,12 @@ def run(report: Report, scale: Scale) -> None:
         cores=CORES, batch=batch, scale=f"1/{shrink}", rounds=rounds, driver_memory=MEMORY
     )
     with open_workbench(report) as bench:
-        streams.band_join(bench, batch, window, scale.pick(BAND_ROUNDS))
+        streams.measure_band_join(bench, batch, window, scale.pick(BAND_ROUNDS))
         small_window, measured = scale.pick(SMALL_WINDOW), scale.pick(SMALL_BATCHES)
-        streams.fixed_cost(bench, SMALL, small_window, measured, rounds)
-        streams.skew(bench, batch, window)
-        tables.against_nested_loop(bench, 100_000 // shrink)
-        tables.against_buckets(bench, 5_000_000 // shrink)
-        streams.equi_join(bench, batch // 5, 2, rounds, claimed=scale is Scale.QUICK)
+        streams.measure_fixed_cost(bench, SMALL, small_window, measured, rounds)
+        streams.measure_skew(bench, batch, window)
+        tables.race_nested_loop(bench, 100_000 // shrink)
+        tables.race_buckets(bench, 5_000_000 // shrink)
+        streams.measure_equi_join(bench, batch // 5, 2, rounds, claimed=scale is Scale.QUICK)
         if scale is Scale.FULL:
-            streams.equi_join(bench, batch, 1, rounds)
+            streams.measure_equi_join(bench, batch, 1, rounds)

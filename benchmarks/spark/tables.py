@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from benchmarks.harness.spark.inputs import band, write_tables
-from benchmarks.harness.spark.pipelines import settings
+from benchmarks.harness.spark.pipelines import change_settings
 from benchmarks.harness.spark.plans import check_equal, join_every_pair, race_plan, rename_right
 from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import time_call, time_turns
@@ -59,14 +59,14 @@ class Tables:
     def ours(self) -> tuple[Any, ...]:
         """Join as users write it."""
         left, right = self.read()
-        return sums(sjs.join(left, right, on=f"abs(l.key - r.key) <= {self.band}"))
+        return sum_columns(sjs.join(left, right, on=f"abs(l.key - r.key) <= {self.band}"))
 
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the band."""
         left, right = self.read()
-        return sums(join_every_pair(left, right, f"abs(key - key_right) <= {self.band}"))
+        return sum_columns(join_every_pair(left, right, f"abs(key - key_right) <= {self.band}"))
 
-    def by_hand(self, way: "Way") -> tuple[Any, ...]:
+    def by_hand(self, way: "Buckets") -> tuple[Any, ...]:
         """Join on buckets."""
         left, right = self.read()
         width = way.bands * self.band
@@ -78,13 +78,13 @@ class Tables:
             buckets = f"sequence({', '.join(ends)})"
         cut = left.withColumn("bucket", F.expr(f"key div {width}"))
         copies = rename_right(right).withColumn("bucket", F.explode(F.expr(buckets)))
-        with settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
+        with change_settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
             pairs = cut.join(copies.hint(way.strategy), "bucket").drop("bucket")
-            return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+            return sum_columns(pairs.where(f"abs(key - key_right) <= {self.band}"))
 
 
 @dataclass(frozen=True)
-class Way:
+class Buckets:
     """How to join on buckets."""
 
     bands: int  # width of a bucket
@@ -96,7 +96,7 @@ class Way:
         return f"buckets of {self.bands} bands, {kind} join, {self.partitions} partitions"
 
 
-def sums(pairs: DataFrame) -> tuple[Any, ...]:
+def sum_columns(pairs: DataFrame) -> tuple[Any, ...]:
     """Count the joined rows, and add up what depends on all their columns."""
     row = pairs.agg(
         F.count(F.lit(1)), F.sum("id"), F.sum("id_right"), F.sum(F.expr("key - key_right"))
@@ -105,7 +105,7 @@ def sums(pairs: DataFrame) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def against_nested_loop(bench: Workbench, rows: int) -> None:
+def race_nested_loop(bench: Workbench, rows: int) -> None:
     """The band join against the plan that Spark makes of it."""
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     race = race_plan(bench, name, tables.ours, tables.by_spark, rounds=5)
@@ -114,16 +114,16 @@ def against_nested_loop(bench: Workbench, rows: int) -> None:
     bench.report.speedup(f"{name}: vs Spark's own plan", race.ours, race.theirs, 20, note)
 
 
-def against_buckets(bench: Workbench, rows: int) -> None:
+def race_buckets(bench: Workbench, rows: int) -> None:
     """The band join against the equality on buckets that people write by hand."""
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     with bench.report.step(f"{name}: which buckets are the fastest"):
-        check_equal(name, tables.ours(), tables.by_hand(Way(1)))
-        tried = {way: time_call(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
+        check_equal(name, tables.ours(), tables.by_hand(Buckets(1)))
+        tried = {way: time_call(partial(tables.by_hand, way)) for way in map(Buckets, WIDTHS)}
         for change in ({"strategy": "shuffle_hash"}, {"partitions": 4 * CORES}):
-            way = replace(fastest(tried), **change)
+            way = replace(find_fastest(tried), **change)
             tried[way] = time_call(partial(tables.by_hand, way))
-    best = fastest(tried)
+    best = find_fastest(tried)
     check_equal(name, tables.ours(), tables.by_hand(best))
     bench.report.detail(
         f"{name}: seconds by hand", {str(way): taken for way, taken in tried.items()}
@@ -139,6 +139,6 @@ def against_buckets(bench: Workbench, rows: int) -> None:
     bench.report.speedup(f"{name}: vs buckets by hand", ours, theirs, 1.5, str(best))
 
 
-def fastest(tried: dict[Way, float]) -> Way:
+def find_fastest(tried: dict[Buckets, float]) -> Buckets:
     """Return the way that took the least time."""
     return min(tried, key=tried.__getitem__)

@@ -1,7 +1,7 @@
 """SplitJoin against the handshake join (figures 12 and 13), measured and simulated.
 
 One and two cores are measured, and four and eight that share this machine's two processors. More
-are simulated, with a processor for each node and costs that are measured here (`split_costs`);
+are simulated, with a processor for each node and costs that are measured here (`rehearsal`);
 their labels say so. What the simulation is worth is seen at one and two cores, where it runs on
 two processors and must come within a quarter of what was measured, in throughput and in latency.
 
@@ -19,18 +19,24 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import take_turns
-from benchmarks.splitjoin.costs import Curve, measure_costs, measure_curve, measure_hop, measure_hot
+from benchmarks.splitjoin.beds import SECONDS, Bed, Form, Load, name_cores
 from benchmarks.splitjoin.handshake import credits_of
-from benchmarks.splitjoin.latency import SHARES, Stages, batches_in, stages_of
+from benchmarks.splitjoin.latency import SHARES, Stages, count_batches, divide_times
+from benchmarks.splitjoin.rehearsal import (
+    Curve,
+    measure_costs,
+    measure_curve,
+    measure_hop,
+    measure_hot,
+)
 from benchmarks.splitjoin.simulated_flows import (
     HandshakeFlow,
     SplitFlow,
-    closed_loop,
-    open_loop,
-    turn_of,
+    run_closed_loop,
+    run_open_loop,
+    turn_length,
 )
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine
-from benchmarks.splitjoin.streams import SECONDS, Bed, Form, Load, in_words
 from streamjoin.joins.split.executor import DEPTH, FANOUT
 from streamjoin.options.ordering import Ordered
 
@@ -49,7 +55,7 @@ RIVALS: dict[str, tuple[Form, Ordered]] = {
 Curves = dict[str, Curve]
 
 
-def rivals(report: Report, loads: Sequence[Load], scale: Scale) -> None:
+def race_rivals(report: Report, loads: Sequence[Load], scale: Scale) -> None:
     """Compare the two flows, and the simulation with what was measured."""
     seconds = scale.pick(SECONDS)
     with report.step("costs of a hop"):
@@ -64,21 +70,22 @@ def rivals(report: Report, loads: Sequence[Load], scale: Scale) -> None:
             costs = {cores: vars(each) for cores, each in curve.measured.items()}
             report.detail(f"simulation: costs in seconds, {about}", costs)
             curves[order] = curve
-        reproduce(report, load, hop, scale)
+        check_simulation(report, load, hop, scale)
         each = {name: curves[order] for name, (_, order) in RIVALS.items()}
-        compare(report, load, each, scale)
+        compare_flows(report, load, each, scale)
 
 
-def reproduce(report: Report, load: Load, hop: float, scale: Scale) -> None:
+def check_simulation(report: Report, load: Load, hop: float, scale: Scale) -> None:
     """Claim that the simulation gives what is measured, with as many processors as there are.
 
     Costs, throughput and latency are measured in turns, so that they share bad moments. Throughput
     is that of a join which never rests. Latency is taken at half the rate, so its costs are
-    measured with rests: who has slept wakes late, and finds little of its data in the caches.
+    measured with rests: a thread that has slept wakes late, and finds little of its data in the
+    caches.
     """
     seconds = scale.pick(SECONDS)
     for cores in (1, 2):
-        about = f"{load}, {in_words(cores)}"
+        about = f"{load}, {name_cores(cores)}"
         rates, latencies = Pairs(), Pairs()
         with report.step(f"simulation vs measured: {about}"):
             bed = Bed(load, cores, "outer")
@@ -86,15 +93,17 @@ def reproduce(report: Report, load: Load, hop: float, scale: Scale) -> None:
             for _ in range(scale.pick(ROUNDS)):
                 hot = replace(measure_hot(load, cores, "outer", seconds / 2), hop=hop)
                 actual = bed.rate(seconds / 2)
-                batches = simulated_rate("SplitJoin", load, hot, cores, scale, PROCESSORS)
+                batches = simulate_rate("SplitJoin", load, hot, cores, scale, PROCESSORS)
                 rates.add(load.batch * batches, actual)
                 rate = SHARES[0] * actual
-                passages = bed.paced(rate, batches_in(bed, rate, seconds / 2))
+                passages = bed.paced(rate, count_batches(bed, rate, seconds / 2))
                 rested = measure_costs(load, cores, "outer", seconds / 2, cores, rests=True)
-                simulated = simulated_stages(
+                simulated = simulate_stages(
                     "SplitJoin", load, replace(rested, hop=hop), cores, rate, scale, PROCESSORS
                 )
-                latencies.add(*(middle(each) for each in (simulated, stages_of(passages))))
+                latencies.add(
+                    *(median_latency(each) for each in (simulated, divide_times(passages)))
+                )
             bed.close()
         rates.claim(report, f"simulated vs measured throughput: {about}", "rows/s")
         latencies.claim(report, f"simulated vs measured latency: {about}", "s")
@@ -120,12 +129,12 @@ class Pairs:
         report.at_most(name, error, ERROR, ours, theirs, "relative error of the medians")
 
 
-def middle(stages: Sequence[Stages]) -> float:
+def median_latency(stages: Sequence[Stages]) -> float:
     """Return the median latency."""
     return median(each.total for each in stages)
 
 
-def compare(report: Report, load: Load, curves: Curves, scale: Scale) -> None:
+def compare_flows(report: Report, load: Load, curves: Curves, scale: Scale) -> None:
     """Figures 12 and 13."""
     seconds = scale.pick(SECONDS)
     about = f"{load}, batches of {load.batch:,}"
@@ -133,7 +142,7 @@ def compare(report: Report, load: Load, curves: Curves, scale: Scale) -> None:
     visits = Figure(f"fig13_{load.slug}", about, "cores", "visiting latency, ms")
     stages = Figure(f"fig18_{load.slug}_simulated", about, "cores", "median latency, ms")
     for cores in (1, 2, *scale.pick(SHARED_CORES)):
-        with report.step(f"figures 12 and 13: {load}, {in_words(cores)}"):
+        with report.step(f"figures 12 and 13: {load}, {name_cores(cores)}"):
             shared = "" if cores <= PROCESSORS else f", threads on {PROCESSORS} processors"
             beds = {name: Bed(load, cores, order, form) for name, (form, order) in RIVALS.items()}
             rated = {name: partial(bed.rate, seconds / 2) for name, bed in beds.items()}
@@ -141,21 +150,21 @@ def compare(report: Report, load: Load, curves: Curves, scale: Scale) -> None:
             rate = SHARES[0] * min(median(each) for each in found.values())
             for name, bed in beds.items():
                 rates.add(name + shared, cores, median(found[name]))
-                passages = bed.paced(rate, batches_in(bed, rate, seconds))
-                visiting = median(each.visiting for each in stages_of(passages))
+                passages = bed.paced(rate, count_batches(bed, rate, seconds))
+                visiting = median(each.visiting for each in divide_times(passages))
                 visits.add(name + shared, cores, 1e3 * visiting)
                 bed.close()
     for cores in scale.pick(SIMULATED_CORES):
-        with report.step(f"simulating {load}, {in_words(cores)}"):
+        with report.step(f"simulating {load}, {name_cores(cores)}"):
             costs = {name: curve.at(cores) for name, curve in curves.items()}
             simulated = {
-                name: simulated_rate(name, load, costs[name], cores, scale) for name in RIVALS
+                name: simulate_rate(name, load, costs[name], cores, scale) for name in RIVALS
             }
             rate = load.batch * SHARES[0] * min(simulated.values())
             for name, batches in simulated.items():
                 label = f"{name} (simulated)"
                 rates.add(label, cores, batches * load.batch)
-                each = simulated_stages(name, load, costs[name], cores, rate, scale)
+                each = simulate_stages(name, load, costs[name], cores, rate, scale)
                 visits.add(label, cores, 1e3 * median(one.visiting for one in each))
                 if name == "SplitJoin":
                     for stage in ("distribution", "execution", "gathering", "total"):
@@ -164,9 +173,9 @@ def compare(report: Report, load: Load, curves: Curves, scale: Scale) -> None:
     report.figures += [rates, visits, stages]
 
 
-def flow_of(name: str, load: Load, costs: Costs, cores: int, processors: int | None) -> Flow:
+def make_flow(name: str, load: Load, costs: Costs, cores: int, processors: int | None) -> Flow:
     """Return a flow to simulate."""
-    turn, machine = turn_of(load.window, load.batch, cores), Machine(processors)
+    turn, machine = turn_length(load.window, load.batch, cores), Machine(processors)
     form, order = RIVALS[name]
     if form == "handshake":
         return HandshakeFlow(cores, costs, turn, machine)
@@ -174,16 +183,16 @@ def flow_of(name: str, load: Load, costs: Costs, cores: int, processors: int | N
     return SplitFlow(cores, costs, turn, (FANOUT, up), machine)
 
 
-def simulated_rate(
+def simulate_rate(
     name: str, load: Load, costs: Costs, cores: int, scale: Scale, processors: int | None = None
 ) -> float:
     """Return the batches a second of a closed loop, with as many on their way as channels hold."""
     at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, DEPTH)
-    flow = flow_of(name, load, costs, cores, processors)
-    return closed_loop(flow, scale.pick(MESSAGES), at_once)
+    flow = make_flow(name, load, costs, cores, processors)
+    return run_closed_loop(flow, scale.pick(MESSAGES), at_once)
 
 
-def simulated_stages(
+def simulate_stages(
     name: str,
     load: Load,
     costs: Costs,
@@ -193,6 +202,6 @@ def simulated_stages(
     processors: int | None = None,
 ) -> list[Stages]:
     """Return where batches spend their time when rows come at a rate."""
-    flow = flow_of(name, load, costs, cores, processors)
-    passed = open_loop(flow, scale.pick(MESSAGES), rate / load.batch)
+    flow = make_flow(name, load, costs, cores, processors)
+    passed = run_open_loop(flow, scale.pick(MESSAGES), rate / load.batch)
     return [Stages.of(each.scheduled, each.spans, each.gathered) for each in passed]

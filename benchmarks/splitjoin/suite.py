@@ -19,9 +19,9 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.harness.series import Series
 from benchmarks.harness.turns import take_turns
-from benchmarks.splitjoin.latency import latencies
-from benchmarks.splitjoin.rivals import rivals
-from benchmarks.splitjoin.streams import SECONDS, Bed, Form, Load
+from benchmarks.splitjoin.beds import SECONDS, Bed, Form, Load
+from benchmarks.splitjoin.latency import measure_latencies
+from benchmarks.splitjoin.rivals import race_rivals
 from streamjoin.options.ordering import Ordered
 
 RATE = "M rows/s, both streams"
@@ -65,14 +65,14 @@ def run(report: Report, scale: Scale) -> None:
         report.seed(str(load), load.seed)
     with report.step("compiling"):
         compile_all()
-    two_cores(report, scale)
-    outer_order(report, scale)
-    precision(report, scale)
-    selectivity(report, scale)
-    window_sizes(report, scale)
+    measure_two_cores(report, scale)
+    measure_outer_order(report, scale)
+    measure_precision(report, scale)
+    measure_selectivity(report, scale)
+    measure_window_sizes(report, scale)
     timed = [replace(load, timed=True) for load in small]
-    latencies(report, [*small, *timed], scale)
-    rivals(report, small, scale)
+    measure_latencies(report, [*small, *timed], scale)
+    race_rivals(report, small, scale)
 
 
 def compile_all() -> None:
@@ -114,12 +114,12 @@ def race(load: Load, forms: Forms, rounds: int, seconds: float) -> tuple[dict[st
     return series, found / rows
 
 
-def two_cores(report: Report, scale: Scale) -> None:
+def measure_two_cores(report: Report, scale: Scale) -> None:
     """Claim that two cores do what one does in little more than half the time."""
     for load in pick_loads(scale):
         for each in (load, replace(load, timed=True)):
             for name, ordered in ORDERS.items():
-                compare(report, each, name, ordered, scale.pick(ROUNDS), scale.pick(SECONDS))
+                compare_cores(report, each, name, ordered, scale.pick(ROUNDS), scale.pick(SECONDS))
             with report.step(f"other forms: {each}"):
                 others, _ = race(each, OTHERS, 2, scale.pick(POINT_SECONDS))
             report.add(*others.values())
@@ -129,10 +129,10 @@ def two_cores(report: Report, scale: Scale) -> None:
             )
         small = replace(load, batch=load.batch // 4)
         rounds = max(scale.pick(ROUNDS) // 2, 1)
-        compare(report, small, "no order", "none", rounds, scale.pick(POINT_SECONDS), False)
+        compare_cores(report, small, "no order", "none", rounds, scale.pick(POINT_SECONDS), False)
 
 
-def compare(
+def compare_cores(
     report: Report,
     load: Load,
     name: str,
@@ -159,7 +159,7 @@ def compare(
     report.detail(f"two cores: {about}, times as fast as", ratios)
 
 
-def outer_order(report: Report, scale: Scale) -> None:
+def measure_outer_order(report: Report, scale: Scale) -> None:
     """Claim that strict outer order costs little."""
     forms: Forms = {"no order": (2, "none", "split"), "outer order": (2, "outer", "split")}
     for load in pick_loads(scale):
@@ -171,7 +171,7 @@ def outer_order(report: Report, scale: Scale) -> None:
         report.at_most(f"outer order costs, two cores: {load}", lost, LOST, outer, none, note)
 
 
-def precision(report: Report, scale: Scale) -> None:
+def measure_precision(report: Report, scale: Scale) -> None:
     """Figure 19: the order of the matches of one row, in groups of p rows of the other stream."""
     for load in pick_loads(scale):
         figure = Figure(
@@ -195,10 +195,10 @@ def precision(report: Report, scale: Scale) -> None:
         report.figures.append(figure)
 
 
-def selectivity(report: Report, scale: Scale) -> None:
+def measure_selectivity(report: Report, scale: Scale) -> None:
     """Figure 17: more matches a row."""
     figure = Figure("fig17", "two cores, outer order", "matches of a row", RATE)
-    points(
+    measure_points(
         report,
         figure,
         [
@@ -212,7 +212,7 @@ def selectivity(report: Report, scale: Scale) -> None:
     )
 
 
-def window_sizes(report: Report, scale: Scale) -> None:
+def measure_window_sizes(report: Report, scale: Scale) -> None:
     """Figure 16: count windows of several sizes."""
     figure = Figure("fig16", "count windows, outer order", "rows in a window", RATE)
     loads = [
@@ -221,10 +221,10 @@ def window_sizes(report: Report, scale: Scale) -> None:
         for larger in LARGER[:: scale.pick(EVERY)]
     ]
     forms: Forms = {", one core": (1, "outer", "split"), ", two cores": (2, "outer", "split")}
-    points(report, figure, loads, forms, "window", scale.pick(POINT_SECONDS))
+    measure_points(report, figure, loads, forms, "window", scale.pick(POINT_SECONDS))
 
 
-def points(
+def measure_points(
     report: Report,
     figure: Figure,
     loads: Sequence[Load],

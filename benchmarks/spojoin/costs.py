@@ -22,7 +22,14 @@ from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import make_series
 from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.spojoin.chains import ChainJoin
-from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
+from benchmarks.spojoin.ours import (
+    BATCH,
+    Column,
+    EngineJoin,
+    count_matches,
+    order_probes,
+    sort_rows,
+)
 from benchmarks.spojoin.races import WINDOW
 from benchmarks.spojoin.sizes import ROUNDS, WINDOWS, share_of
 from benchmarks.spojoin.workloads import SEED, Query, Ranges, Rows
@@ -41,7 +48,7 @@ COLUMNS = 2
 def sorted_batches(rows: Rows, base: int, size: int = BATCH) -> Iterator[tuple[Column, Column]]:
     """Yield rows in batches that are sorted by either column, numbered from ``base`` on."""
     for begin in range(0, rows.first.size, size):
-        yield in_order(rows.part(begin, begin + size), base + begin)
+        yield sort_rows(rows.part(begin, begin + size), base + begin)
 
 
 def insert_batches(index: SPOJoin, batches: Iterable[tuple[Column, Column]]) -> None:
@@ -78,7 +85,7 @@ def time_trees(
     return time_call(insert_into_trees, fill_trees(make, window), batches)
 
 
-def insertion(report: Report, scale: Scale, query: Query) -> None:
+def measure_insertion(report: Report, scale: Scale, query: Query) -> None:
     """Figure 12: a tenth of a window is inserted, in batches."""
     figure = Figure("spo12", f"{query.name}: insertion", WINDOW, "us a tuple", ("log", "linear"))
     rng = np.random.default_rng(SEED)
@@ -103,7 +110,7 @@ def insertion(report: Report, scale: Scale, query: Query) -> None:
     report.figures.append(figure)
 
 
-def merging(report: Report, scale: Scale, query: Query) -> None:
+def measure_merging(report: Report, scale: Scale, query: Query) -> None:
     """Figure 20: merging parts of several sizes, and the tuples that wait for it."""
     figure = Figure("spo20", f"{query.name}: merging", "tuples that are merged", "ms")
     rng = np.random.default_rng(SEED)
@@ -129,10 +136,10 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
 
 def search(index: SPOJoin, rows: Rows, ranges: Ranges) -> int:
     """Search for a batch of tuples, and write down their matches."""
-    return matches_of(index.probe(*ask(rows, ranges)), writes=True)
+    return count_matches(index.probe(*order_probes(rows, ranges)), writes=True)
 
 
-def join_bytes(query: Query, rows: Rows, window: int) -> int:
+def measure_join_bytes(query: Query, rows: Rows, window: int) -> int:
     """Return the bytes of the indexes that the join keeps of one stream, at their most."""
     join, most = EngineJoin(query, window, threads=1), 0
     for begin in range(0, rows.first.size, BATCH):
@@ -143,7 +150,7 @@ def join_bytes(query: Query, rows: Rows, window: int) -> int:
     return most
 
 
-def bytes_in_tenths(rows: Rows, window: int) -> int:
+def measure_tenths_bytes(rows: Rows, window: int) -> int:
     """Return the bytes of a full window as the paper has it, at their most between two merges."""
     share = share_of(window)
     sealed = SPOJoin(share)
@@ -153,7 +160,7 @@ def bytes_in_tenths(rows: Rows, window: int) -> int:
     return (1 + -(-window // share)) * int(sealed.nbytes)
 
 
-def tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
+def measure_tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
     """Return the bytes of two PIM-Trees, at their most while the window slides by a quarter.
 
     The second number is without the memory that they keep for the next merge.
@@ -165,37 +172,37 @@ def tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
             tree.insert(keys, row_ids - np.int32(tree.base))
             tree.expire(keys)  # not the keys that expire, but as many
         held = sum(tree.nbytes for tree in trees)
-        most, bare = max(most, held), max(bare, held - sum(map(spare_bytes, trees)))
+        most, bare = max(most, held), max(bare, held - sum(map(count_spare_bytes, trees)))
     return most, bare
 
 
-def spare_bytes(tree: WindowIndex) -> int:
+def count_spare_bytes(tree: WindowIndex) -> int:
     """Return the bytes that a PIM-Tree keeps for its next merge."""
     assert isinstance(tree, PIMTree)
     return 0 if tree.spare is None else tree.spare.keys.nbytes + tree.spare.inners.nbytes
 
 
-def chain_bytes(rows: Rows) -> int:
+def measure_chain_bytes(rows: Rows) -> int:
     """Return the bytes of a chained index."""
     chain = ChainJoin(rows.first.size, hashed=True)
     chain.fill(0, rows)
     return chain.nbytes
 
 
-def memory(report: Report, scale: Scale, query: Query) -> None:
+def measure_memory(report: Report, scale: Scale, query: Query) -> None:
     """Figure 13: bytes of one window."""
     figure = Figure("spo13", f"{query.name}: memory of one window", WINDOW, "MiB")
     ratios: dict[str, list[float]] = {OURS: [], TENTHS: [], BARE: []}
     with report.step("figure 13: memory"):
         for window in scale.pick(WINDOWS):
             rows = query.rows(np.random.default_rng(SEED), 2 * window)
-            theirs, bare = tree_bytes(rows.part(0, window + window // 4), window)
+            theirs, bare = measure_tree_bytes(rows.part(0, window + window // 4), window)
             held = {
-                OURS: join_bytes(query, rows, window),
-                TENTHS: bytes_in_tenths(rows, window),
+                OURS: measure_join_bytes(query, rows, window),
+                TENTHS: measure_tenths_bytes(rows, window),
                 PIM: theirs,
                 BARE: bare,
-                CHAIN: chain_bytes(rows.part(0, window)),
+                CHAIN: measure_chain_bytes(rows.part(0, window)),
             }
             for name, each in held.items():
                 figure.add(name, window, each / 2**20)

@@ -16,12 +16,12 @@ from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale
 from benchmarks.harness.series import Series
-from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
 from benchmarks.spojoin.ours import BATCH, FreshPart, PermutedPart
 from benchmarks.spojoin.races import BITS, CHECKED, HASH, RATE, WINDOW, Entrant, race_parts
-from benchmarks.spojoin.runs import SortedRuns
 from benchmarks.spojoin.sizes import MATCH_RATES, ROUNDS, WINDOWS, pick_largest, share_of, tuples_of
-from benchmarks.spojoin.workloads import QUERIES, SEED, Query, Rows, statistics
+from benchmarks.spojoin.sorted_runs import SortedRuns
+from benchmarks.spojoin.tree_parts import ImmutableTrees, MutableTrees
+from benchmarks.spojoin.workloads import QUERIES, SEED, Query, Rows, describe_data
 
 ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
 RUNS, RUNS_HASHED = f"sorted runs, {BITS}", f"sorted runs, {HASH}"  # ours, however large
@@ -32,10 +32,10 @@ PIECES = (1, 10)  # of the rivals' immutable parts; the faster way counts
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 FIGURES = {"Q3": "spo7", "Q2": "spo8", "Q1": "spo9"}
 
-Measured = dict[str, Series]
+SeriesByName = dict[str, Series]
 
 
-def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+def race_immutable_parts(query: Query, stored: Rows, scale: Scale) -> SeriesByName:
     """Measure the immutable part and its rivals over the same tuples."""
     few = tuples_of(scale, stored.first.size)
     entrants = {
@@ -55,7 +55,7 @@ def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
     return measured
 
 
-def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+def race_mutable_parts(query: Query, stored: Rows, scale: Scale) -> SeriesByName:
     """Measure the mutable part, half full, and its rivals over the same tuples."""
     few = tuples_of(scale, stored.first.size)
     room = max(few, CHECKED)
@@ -74,13 +74,13 @@ def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
     return measured | race_parts(query, runs, scale.pick(ROUNDS), SEED)
 
 
-def call_cost(query: Query, rounds: int) -> Series:
+def measure_call(query: Query, rounds: int) -> Series:
     """Measure a call for one tuple where there is nothing to find."""
     part = PermutedPart(query.rows(np.random.default_rng(SEED), 1), batch=1)
     return race_parts(query, {CALL: Entrant(part, 1 << 10)}, rounds, SEED)[CALL]
 
 
-def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
+def measure_windows(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
     """Figures 7 to 9: both parts, by query and window."""
     for name in (query.name for query in QUERIES):
         query = queries[name]
@@ -90,28 +90,30 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
             )
             for kind in ("immutable", "mutable")
         }
-        fixed: dict[int, Measured] = {}
-        fresh: dict[int, Measured] = {}
+        fixed: dict[int, SeriesByName] = {}
+        fresh: dict[int, SeriesByName] = {}
         for window in scale.pick(WINDOWS):
             with report.step(f"figure {FIGURES[name][3:]}: {name}, windows of {window:,}"):
                 stored = query.rows(np.random.default_rng(SEED), window)
-                fixed[window] = immutable_parts(query, stored, scale)
+                fixed[window] = race_immutable_parts(query, stored, scale)
                 half = stored.part(0, share_of(window) // 2)
-                fresh[window] = mutable_parts(query, half, scale)
+                fresh[window] = race_mutable_parts(query, half, scale)
             for kind, measured in (("immutable", fixed), ("mutable", fresh)):
                 for rival, series in measured[window].items():
                     figures[kind].add(rival, window, 1e6 / series.median)
                     report.add(series.add_place(f"{name}, {kind}, window of {window:,}"))
         report.figures += figures.values()
-        report.detail(f"{name}: data", statistics(query, stored, pick_largest(scale)))
-        claim_immutable(report, name, fixed, call_cost(query, scale.pick(ROUNDS)))
+        report.detail(f"{name}: data", describe_data(query, stored, pick_largest(scale)))
+        claim_immutable(report, name, fixed, measure_call(query, scale.pick(ROUNDS)))
         claim_mutable(report, name, fresh)
 
 
-def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call: Series) -> None:
+def claim_immutable(
+    report: Report, name: str, fixed: dict[int, SeriesByName], call: Series
+) -> None:
     """Claim what the immutable part has to reach for one query, in the worst of the windows."""
     alone, batched, counted = (
-        {window: times_faster(each, ours) for window, each in fixed.items()}
+        {window: compare_medians(each, ours) for window, each in fixed.items()}
         for ours in (ALONE, BATCHED, COUNTED)
     )
     worst = min(batched, key=lambda window: batched[window])
@@ -122,17 +124,17 @@ def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call:
         IMMUTABLE,
         fixed[worst][BATCHED].add_place(f"{name}, immutable, window of {worst:,}"),
         fixed[worst][HASH].add_place(f"{name}, immutable, window of {worst:,}"),
-        f"{BATCH:,} tuples a call, by window: {listed(batched)}; only counted: {listed(counted)}; "
-        f"one tuple a call: {listed(alone)}, where a call that finds nothing takes "
-        f"{call.median:.0f} us",
+        f"{BATCH:,} tuples a call, by window: {list_ratios(batched)}; "
+        f"only counted: {list_ratios(counted)}; one tuple a call: {list_ratios(alone)}, "
+        f"where a call that finds nothing takes {call.median:.0f} us",
     )
 
 
-def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None:
+def claim_mutable(report: Report, name: str, fresh: dict[int, SeriesByName]) -> None:
     """Claim what the mutable part has to reach for one query, in the worst of the windows."""
-    runs = {window: times_faster(each, RUNS, RUNS_HASHED) for window, each in fresh.items()}
+    runs = {window: compare_medians(each, RUNS, RUNS_HASHED) for window, each in fresh.items()}
     bits, ours = (
-        {window: times_faster(each, rival) for window, each in fresh.items()}
+        {window: compare_medians(each, rival) for window, each in fresh.items()}
         for rival in (BITS, FRESH_BATCHED)
     )
     worst = min(runs, key=lambda window: runs[window])
@@ -142,22 +144,23 @@ def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None
         MUTABLE,
         fresh[worst][RUNS].add_place(f"{name}, mutable, window of {worst:,}"),
         fresh[worst][RUNS_HASHED].add_place(f"{name}, mutable, window of {worst:,}"),
-        f"over the same sorted runs, by window: {listed(runs)}; over the same B+-trees, with "
-        f"inserts: {listed(bits)}; SPO-Join in batches vs B+-trees and {HASH}: {listed(ours)}",
+        f"over the same sorted runs, by window: {list_ratios(runs)}; over the same B+-trees, with "
+        f"inserts: {list_ratios(bits)}; SPO-Join in batches vs B+-trees and {HASH}: "
+        f"{list_ratios(ours)}",
     )
 
 
-def times_faster(measured: Measured, ours: str, theirs: str = HASH) -> float:
+def compare_medians(measured: SeriesByName, ours: str, theirs: str = HASH) -> float:
     """Return how many times faster one is than another, by medians."""
     return measured[theirs].median / measured[ours].median
 
 
-def listed(ratios: dict[int, float]) -> str:
+def list_ratios(ratios: dict[int, float]) -> str:
     """Return ratios as a note has them."""
     return ", ".join(f"{ratio:.1f}" for ratio in ratios.values())
 
 
-def match_rates(report: Report, scale: Scale, query: Query) -> None:
+def measure_match_rates(report: Report, scale: Scale, query: Query) -> None:
     """Figures 14 and 15: from few matches to many; the paper's synthetic data, Q3."""
     sizes = {"spo14": share_of(pick_largest(scale)) // 2, "spo15": pick_largest(scale)}
     figures = {
@@ -174,8 +177,8 @@ def match_rates(report: Report, scale: Scale, query: Query) -> None:
         with report.step(f"figures 14, 15: {matches:,} matches a tuple"):
             stored = tuned.rows(np.random.default_rng(SEED), pick_largest(scale))
             measured = {
-                "spo14": mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
-                "spo15": immutable_parts(tuned, stored, scale),
+                "spo14": race_mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
+                "spo15": race_immutable_parts(tuned, stored, scale),
             }
         for name, each in measured.items():
             for rival, series in each.items():
@@ -183,7 +186,7 @@ def match_rates(report: Report, scale: Scale, query: Query) -> None:
     report.figures += figures.values()
 
 
-def shares(report: Report, scale: Scale, query: Query) -> None:
+def measure_shares(report: Report, scale: Scale, query: Query) -> None:
     """Figure 21: how much of the largest window is mutable."""
     figure = Figure(
         "spo21",
@@ -196,8 +199,8 @@ def shares(report: Report, scale: Scale, query: Query) -> None:
     for share in SHARES:
         cut = int(share * pick_largest(scale))
         with report.step(f"figure 21: {share:.0%} of {pick_largest(scale):,} in the mutable part"):
-            fresh = mutable_parts(query, stored.part(0, cut), scale)
-            fixed = immutable_parts(query, stored.part(cut, pick_largest(scale)), scale)
+            fresh = race_mutable_parts(query, stored.part(0, cut), scale)
+            fixed = race_immutable_parts(query, stored.part(cut, pick_largest(scale)), scale)
         for name in (BITS, RUNS, FRESH, FRESH_BATCHED):
             figure.add(f"mutable: {name}", share, 1e6 / fresh[name].median)
         for name in (ALONE, BATCHED):

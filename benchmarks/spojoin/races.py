@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import check_agreement, take_turns, time_call
-from benchmarks.spojoin.baselines import Part
 from benchmarks.spojoin.chains import Arrivals
+from benchmarks.spojoin.tree_parts import Part
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
 
 MICROS = "us/tuple"
@@ -96,12 +96,12 @@ def race_joins(
 ) -> dict[str, Series]:
     """Measure joins over full windows."""
     rng = np.random.default_rng(seed)
-    fill(query, window, [runner.join for runner in runners.values()], rng)
-    checked = arrivals_of(query, rng, CHECKED)
+    fill_joins(query, window, [runner.join for runner in runners.values()], rng)
+    checked = draw_arrivals(query, rng, CHECKED)
     check_agreement({name: runner.join.run(checked) for name, runner in runners.items()})
 
     def measure(runner: Runner) -> float:
-        steps = [arrivals_of(query, rng, runner.batch) for _ in range(runner.steps)]
+        steps = [draw_arrivals(query, rng, runner.batch) for _ in range(runner.steps)]
         seconds = time_call(lambda: [runner.join.run(step) for step in steps])
         return seconds / (2 * runner.batch * runner.steps) * 1e6
 
@@ -109,23 +109,23 @@ def race_joins(
     return make_series(take_turns(rivals, rounds), MICROS)
 
 
-def fill(query: Query, window: int, joins: list[Join], rng: np.random.Generator) -> None:
+def fill_joins(query: Query, window: int, joins: list[Join], rng: np.random.Generator) -> None:
     """Fill both windows of joins with the same tuples; those of a self-join with one stream."""
-    streams = streams_of(query, rng, window)
+    streams = draw_streams(query, rng, window)
     for join in joins:
         for side, rows in enumerate(streams):
             join.fill(side, rows)
 
 
-def streams_of(query: Query, rng: np.random.Generator, count: int) -> tuple[Rows, Rows]:
+def draw_streams(query: Query, rng: np.random.Generator, count: int) -> tuple[Rows, Rows]:
     """Draw tuples of both streams, which are one and the same in a self-join."""
     left = query.rows(rng, count)
     return left, left if query.itself else query.rows(rng, count)
 
 
-def arrivals_of(query: Query, rng: np.random.Generator, batch: int) -> Arrivals:
+def draw_arrivals(query: Query, rng: np.random.Generator, batch: int) -> Arrivals:
     """Draw a batch of the left stream and then one of the right."""
-    left, right = streams_of(query, rng, batch)
+    left, right = draw_streams(query, rng, batch)
     ranges = zip(query.ranges(left, 0), query.ranges(right, 1), strict=True)
     return Arrivals(
         np.repeat([0, 1], batch),

@@ -3,8 +3,8 @@
 Q1, ``l.power < r.power and l.cool > r.cool``, joins two streams in a count window. So rows are
 numbered: every core gets all rows, stores those whose turn is its, and probes with all. The
 pipeline that it is compared with (`harness.spark.baselines.StoringCore`) does all of that, and
-gives as many rows of the same columns, but looks for no match. How data is made so that a row finds 1, 10 or
-100 matches in its window is told in `workloads`; Q3 joins tables (`spark_tables`).
+gives as many rows of the same columns, but looks for no match. How data is made so that a row finds
+1, 10 or 100 matches in its window is told in `workloads`; Q3 joins tables (`spark_tables`).
 
 What is claimed is the throughput of the join as a part of that pipeline's, at every match rate::
 
@@ -22,15 +22,15 @@ from benchmarks.harness.spark.inputs import Shape
 from benchmarks.harness.spark.pipelines import (
     OURS,
     STORING,
-    check,
-    compare,
-    race,
+    check_value,
+    compare_rates,
+    race_pipelines,
     run_to_end,
-    write,
+    write_inputs,
 )
 from benchmarks.harness.spark.session import CORES, MEMORY, Workbench, open_workbench
 from benchmarks.spojoin import spark_tables
-from benchmarks.spojoin.workloads import Q1, Query, statistics
+from benchmarks.spojoin.workloads import Q1, Query, describe_data
 
 RATES = (1, 10, 100)  # matches a row
 FEW = 10  # matches a row: up to here joined rows are cheap, and two windows are measured
@@ -60,13 +60,13 @@ def run(report: Report, scale: Scale) -> None:
     }
     with open_workbench(report) as bench:
         for matches in RATES:
-            cross_join(bench, scale, matches)
-        spark_tables.against_spark(bench, scale.pick(RACED_ROWS))
+            measure_cross_join(bench, scale, matches)
+        spark_tables.race_spark(bench, scale.pick(RACED_ROWS))
         for rows in scale.pick(ALONE_ROWS):
-            spark_tables.alone(bench, rows)
+            spark_tables.measure_alone(bench, rows)
 
 
-def shape_of(query: Query, matches: int) -> Shape:
+def make_shape(query: Query, matches: int) -> Shape:
     """Return the data of a query as streams have it."""
 
     def draw(rng: np.random.Generator, rows: int) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def shape_of(query: Query, matches: int) -> Shape:
     return Shape(draw, lambda _: query.on, matches)
 
 
-def cross_join(bench: Workbench, scale: Scale, matches: int) -> None:
+def measure_cross_join(bench: Workbench, scale: Scale, matches: int) -> None:
     """Q1 in a count window, against the pipeline that does not join.
 
     With a hundred matches a row a batch gives 50 million joined rows, so fewer batches are measured
@@ -87,29 +87,33 @@ def cross_join(bench: Workbench, scale: Scale, matches: int) -> None:
     with report.step(f"{name}: finding the noise"):
         query = Q1.with_matches(matches, window)
     warmup, measured = batches + 1, batches * (2 if matches <= FEW else 1)
-    shape, folder = shape_of(query, matches), f"Q1 {matches}"
-    streams = write(bench, folder, shape, rows, warmup + measured, batches, counts=True)
+    shape, folder = make_shape(query, matches), f"Q1 {matches}"
+    streams = write_inputs(bench, folder, shape, rows, warmup + measured, batches, counts=True)
     first = scale is Scale.FULL and matches == RATES[0]
     for pipeline in (OURS, STORING) if first else ():
         with report.step(f"{name}: {pipeline.name}, warming up"):
             run_to_end(bench, pipeline, streams)
-    ours, storing = race(bench, name, streams, (OURS, STORING), warmup, scale.pick(ROUNDS))
-    check("matches a row", ours.told("matches") / streams.batch, matches)
-    check("rows emitted", storing.told("matches") / ours.told("matches"), 1)
-    check("probes", ours.told("probes"), CORES * streams.batch, tolerance=0)
-    check("rows stored", storing.told("live_rows"), ours.told("live_rows"), tolerance=0)
-    check("segments", storing.told("segments"), ours.told("segments"), tolerance=0)
-    check("bytes of indexes", storing.told("memory_bytes"), 0)
+    ours, storing = race_pipelines(
+        bench, name, streams, (OURS, STORING), warmup, scale.pick(ROUNDS)
+    )
+    check_value("matches a row", ours.told("matches") / streams.batch, matches)
+    check_value("rows emitted", storing.told("matches") / ours.told("matches"), 1)
+    check_value("probes", ours.told("probes"), CORES * streams.batch, tolerance=0)
+    check_value("rows stored", storing.told("live_rows"), ours.told("live_rows"), tolerance=0)
+    check_value("segments", storing.told("segments"), ours.told("segments"), tolerance=0)
+    check_value("bytes of indexes", storing.told("memory_bytes"), 0)
     note = (
         f"count windows of {window:,} rows a side, batches of {streams.batch:,} rows, "
         f"{ours.told('matches'):,.0f} joined rows a batch"
     )
     title = f"{name}: of a pipeline that stores and emits"
-    compare(bench, title, ours, storing, SHARE, note)
+    compare_rates(bench, title, ours, storing, SHARE, note)
     report.detail(
         name,
         {
-            "data": statistics(query, query.rows(np.random.default_rng(matches), window), window),
+            "data": describe_data(
+                query, query.rows(np.random.default_rng(matches), window), window
+            ),
             "million joined rows a second": {
                 each.name: each.rates.median * each.told("matches") / streams.batch / 1e3
                 for each in (ours, storing)

@@ -19,7 +19,7 @@ from benchmarks.harness.series import Series
 from benchmarks.harness.spark.plans import join_every_pair, race_plan
 from benchmarks.harness.spark.session import Workbench
 from benchmarks.harness.turns import time_turns
-from benchmarks.spojoin.workloads import Q3, crossings, statistics
+from benchmarks.spojoin.workloads import Q3, count_pairs, describe_data
 from streamjoin import spark as sjs
 
 MATCHES = 10  # a row
@@ -48,7 +48,7 @@ class Trips:
             columns = dict(zip(query.columns, trips, strict=True))
             table = pa.table({"id": np.arange(rows), **columns})
             pq.write_table(table, folder / FILE, row_group_size=-(-rows // ROW_GROUPS))
-            return cls(bench, name, folder, crossings(trips), statistics(query, trips, rows))
+            return cls(bench, name, folder, count_pairs(trips), describe_data(query, trips, rows))
 
     def read(self) -> tuple[DataFrame, DataFrame]:
         """Return the table, for both sides."""
@@ -57,13 +57,13 @@ class Trips:
 
     def ours(self) -> tuple[Any, ...]:
         """Join as users write it."""
-        return sums(sjs.join(*self.read(), on=Q3.on))
+        return sum_rows(sjs.join(*self.read(), on=Q3.on))
 
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the condition."""
         left, right = self.read()
         on = "distance > distance_right and fare < fare_right"
-        return sums(join_every_pair(left, right, on))
+        return sum_rows(join_every_pair(left, right, on))
 
     def tell(self, times: list[Series], **more: Any) -> None:
         """Keep what was measured."""
@@ -79,7 +79,7 @@ class Trips:
         )
 
 
-def sums(pairs: DataFrame) -> tuple[Any, ...]:
+def sum_rows(pairs: DataFrame) -> tuple[Any, ...]:
     """Count the joined rows, and add up a hash of all their columns."""
     row = pairs.agg(F.count(F.lit(1)), F.sum(F.hash(*pairs.columns))).first()
     assert row is not None
@@ -92,7 +92,7 @@ def check_count(trips: Trips, found: tuple[Any, ...]) -> None:
         raise RuntimeError(f"{trips.name}: {found[0]} joined rows, and {trips.pairs} pairs match")
 
 
-def against_spark(bench: Workbench, rows: int) -> None:
+def race_spark(bench: Workbench, rows: int) -> None:
     """Join tables that are small enough for Spark's own plan."""
     trips = Trips.write(bench, rows)
     race = race_plan(bench, trips.name, trips.ours, trips.by_spark, rounds=3)
@@ -101,7 +101,7 @@ def against_spark(bench: Workbench, rows: int) -> None:
     trips.tell([race.ours, race.theirs], **{"times as fast": ratio})
 
 
-def alone(bench: Workbench, rows: int) -> None:
+def measure_alone(bench: Workbench, rows: int) -> None:
     """Join tables for which Spark's own plan would take hours."""
     trips = Trips.write(bench, rows)
     found: list[tuple[Any, ...]] = []

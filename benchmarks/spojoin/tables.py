@@ -17,7 +17,7 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale
 from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.spojoin.sizes import COUNTED_PAIRS, ROW_PAIRS, TABLE_ROWS
-from benchmarks.spojoin.workloads import Q3, SEED, crossings, statistics
+from benchmarks.spojoin.workloads import Q3, SEED, count_pairs, describe_data
 
 ROWS, COUNT = 1.5, 1.2  # times faster with rows; times the best one's time for the count
 REPEATS, WARMUP = 5, 1
@@ -25,24 +25,24 @@ REPEATS, WARMUP = 5, 1
 Contest = Mapping[str, Callable[[], Any]]
 
 
-def tables(report: Report, scale: Scale) -> None:
+def measure_tables(report: Report, scale: Scale) -> None:
     """Measure rows, and the count."""
-    materialise(report, scale.pick(TABLE_ROWS), scale.pick(ROW_PAIRS))
-    count(report, scale.pick(TABLE_ROWS), scale.pick(COUNTED_PAIRS))
+    measure_rows(report, scale.pick(TABLE_ROWS), scale.pick(ROW_PAIRS))
+    measure_count(report, scale.pick(TABLE_ROWS), scale.pick(COUNTED_PAIRS))
 
 
-def trips(report: Report, rows: int, pairs: float) -> tuple[pa.Table, int]:
+def draw_table(report: Report, rows: int, pairs: float) -> tuple[pa.Table, int]:
     """Return a table of which about so many pairs match, and how many do."""
     query = Q3.with_matches(pairs / rows, rows)
     drawn = query.rows(np.random.default_rng(report.seed(f"tables, {pairs:,.0f}", SEED)), rows)
-    report.detail(f"tables, {pairs:,.0f} pairs: data", statistics(query, drawn, rows))
+    report.detail(f"tables, {pairs:,.0f} pairs: data", describe_data(query, drawn, rows))
     batch = query.batch(drawn).append_column("id", pa.array(np.arange(rows)))
-    return pa.Table.from_batches([batch]), crossings(drawn)
+    return pa.Table.from_batches([batch]), count_pairs(drawn)
 
 
-def materialise(report: Report, rows: int, pairs: float) -> None:
+def measure_rows(report: Report, rows: int, pairs: float) -> None:
     """All columns of all joined rows."""
-    table, expected = trips(report, rows, pairs)
+    table, expected = draw_table(report, rows, pairs)
     name = f"tables of {rows:,}, {expected:,} rows"
     contest: Contest = {
         f"{name}: streamjoin": lambda: sj.join_tables(table, table, on=Q3.on, threads=THREADS),
@@ -58,9 +58,9 @@ def materialise(report: Report, rows: int, pairs: float) -> None:
     report.speedup(f"{name} vs Polars join_where", ours, polar, ROWS)
 
 
-def count(report: Report, rows: int, pairs: float) -> None:
+def measure_count(report: Report, rows: int, pairs: float) -> None:
     """How many pairs there are."""
-    table, expected = trips(report, rows, pairs)
+    table, expected = draw_table(report, rows, pairs)
     name = f"tables of {rows:,}, count of {expected:,}"
     contest: Contest = {
         f"{name}: streamjoin": lambda: sj.find_matches(

@@ -66,10 +66,10 @@ class Ranges(NamedTuple):
         return Ranges(*(each[begin:end] for each in self))
 
 
-def range_of(relation: Relation, side: int, keys: Keys) -> tuple[Keys, Keys]:
+def find_range(relation: Relation, side: int, keys: Keys) -> tuple[Keys, Keys]:
     """Return the keys of the other side that match; ``side`` is 0 for left rows, 1 for right.
 
-    >>> range_of(">", 0, np.array([7]))[1]
+    >>> find_range(">", 0, np.array([7]))[1]
     array([6])
     """
     if relation == "band":
@@ -102,10 +102,10 @@ def count_crossings(order: Positions, ranks: Positions, tree: Positions) -> Int:
     return count
 
 
-def crossings(rows: Rows) -> int:
+def count_pairs(rows: Rows) -> int:
     """Count the pairs of rows that are in one order by the first column and not by the second.
 
-    >>> crossings(Rows(np.array([1, 2, 2, 3]), np.array([5, 5, 4, 9])))
+    >>> count_pairs(Rows(np.array([1, 2, 2, 3]), np.array([5, 5, 4, 9])))
     1
     """
     by_first = np.argsort(rows.first, kind="stable")
@@ -185,7 +185,7 @@ class Query:
     def ranges(self, rows: Rows, side: int) -> Ranges:
         """Return what rows of one side look for on the other."""
         first, second = (
-            range_of(relation, side, keys)
+            find_range(relation, side, keys)
             for relation, keys in zip(self.relations, rows, strict=True)
         )
         return Ranges(*first, *second)
@@ -202,7 +202,7 @@ class Query:
 
         def share(noise: float) -> float:
             sample = self.draw(np.random.default_rng(SAMPLE), SAMPLE, noise)
-            return crossings(sample) / SAMPLE**2
+            return count_pairs(sample) / SAMPLE**2
 
         low, high = 1e-3, 1e7
         for _ in range(STEPS):
@@ -217,7 +217,7 @@ Q3 = Query("Q3", ("distance", "fare"), (">", "<"), draw_trips, itself=True)
 QUERIES = (Q3, Q2, Q1)  # as figures 7 to 9 have them
 
 
-def statistics(query: Query, rows: Rows, window: int) -> dict[str, Any]:
+def describe_data(query: Query, rows: Rows, window: int) -> dict[str, Any]:
     """Return what tells of the data: spread, ties, correlation, and how many rows a row meets."""
     sample = rows.part(0, SAMPLE)
     columns: dict[str, Any] = {}
@@ -231,17 +231,17 @@ def statistics(query: Query, rows: Rows, window: int) -> dict[str, Any]:
         "noise": query.noise,
         "columns": columns,
         "correlation": float(np.corrcoef(rows.first, rows.second)[0, 1]),
-        "matches of a row": match_share(query, sample) * window,
+        "matches of a row": measure_match_share(query, sample) * window,
         "window": window,
     }
 
 
-def match_share(query: Query, rows: Rows) -> float:
+def measure_match_share(query: Query, rows: Rows) -> float:
     """Return the share of a window that a row meets, by some rows."""
     if "band" not in query.relations:
-        return crossings(rows) / rows.first.size**2
+        return count_pairs(rows) / rows.first.size**2
     probes: NDArray[np.bool_] = np.ones((200, rows.first.size), np.bool_)
     for keys in rows:
-        lower, upper = range_of("band", 0, keys[:200])
+        lower, upper = find_range("band", 0, keys[:200])
         probes &= (keys >= lower[:, None]) & (keys <= upper[:, None])
     return float(probes.mean())

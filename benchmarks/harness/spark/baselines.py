@@ -46,7 +46,7 @@ class StoringCore(JoinCore):
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Give ``matches`` rows for every row that is stored."""
-        kept = yield from store(
+        kept = yield from store_rows(
             self.spec, engine, batches, choose, lambda kept: self.matches * sum(map(len, kept))
         )
         engine.manager.inserted = kept
@@ -56,7 +56,7 @@ class StoringCore(JoinCore):
         return iter(())
 
 
-def store(
+def store_rows(
     spec: JoinSpec,
     engine: Engine,
     batches: dict[Side, pa.RecordBatch],
@@ -70,14 +70,14 @@ def store(
     if len(kept) == 2:
         names = dict(zip(SIDES, spec.columns, strict=True))
         rows = [each.rows.select(names[each.side]) for each in kept]
-        for given in side_by_side(rows, count(kept), spec.result_schema):
+        for given in pair_slices(rows, count(kept), spec.result_schema):
             engine.counters.matches += given.num_rows
             yield given
     engine.count(coming)
     return kept
 
 
-def side_by_side(
+def pair_slices(
     rows: list[pa.RecordBatch], count: int, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield ``count`` rows in all: slices of both batches beside each other, over and over."""
@@ -134,7 +134,7 @@ class DiscardingProcessor(JoinProcessor):
     core_class = DiscardingCore
 
 
-def without_join(
+def build_without_join(
     left: DataFrame, right: DataFrame, config: JoinConfig, processor: MakeProcessor
 ) -> DataFrame:
     """Return what `streamjoin.spark.join` returns, with another processor in it."""

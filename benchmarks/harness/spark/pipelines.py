@@ -23,7 +23,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.harness.series import Series
-from benchmarks.harness.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
+from benchmarks.harness.spark.baselines import (
+    DiscardingProcessor,
+    StoringProcessor,
+    build_without_join,
+)
 from benchmarks.harness.spark.inputs import Shape, Streams, window_seconds, write_streams
 from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import take_turns
@@ -102,41 +106,41 @@ class Measured:
         return [each.durationMs["triggerExecution"] for each in self.batches]
 
 
-def observed(progress: Any, name: str) -> dict[str, Any]:
+def read_observed(progress: Any, name: str) -> dict[str, Any]:
     """Return what a batch's observed metrics of that name say; nothing if there are none."""
     row = (progress.observedMetrics or {}).get(name)
     return {} if row is None else row.asDict()
 
 
-def joined(spark: SparkSession, streams: Streams) -> DataFrame:
+def build_join(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the join as users write it."""
     left, right = (streams.read(spark, side) for side in ("left", "right"))
     return sjs.join(left, right, on=streams.on, window=streams.extent, time=streams.time)
 
 
-def unjoined(spark: SparkSession, streams: Streams, processor: MakeProcessor) -> DataFrame:
+def build_unjoined(spark: SparkSession, streams: Streams, processor: MakeProcessor) -> DataFrame:
     """Return the same pipeline with another processor."""
     left, right = (streams.read(spark, side) for side in ("left", "right"))
     config = JoinConfig.check(streams.on, streams.extent, streams.time)
-    return without_join(left, right, config, processor)
+    return build_without_join(left, right, config, processor)
 
 
-def storing(spark: SparkSession, streams: Streams) -> DataFrame:
+def build_storing(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the pipeline that gives as many rows as the join."""
-    return unjoined(spark, streams, partial(StoringProcessor, matches=streams.matches))
+    return build_unjoined(spark, streams, partial(StoringProcessor, matches=streams.matches))
 
 
-def discarding(spark: SparkSession, streams: Streams) -> DataFrame:
+def build_discarding(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the pipeline that gives none."""
-    return unjoined(spark, streams, DiscardingProcessor)
+    return build_unjoined(spark, streams, DiscardingProcessor)
 
 
-OURS = Pipeline("streamjoin", joined)
-STORING = Pipeline("stores and emits", storing)
-DISCARDING = Pipeline("discards all", discarding)
+OURS = Pipeline("streamjoin", build_join)
+STORING = Pipeline("stores and emits", build_storing)
+DISCARDING = Pipeline("discards all", build_discarding)
 
 
-def counted(pipeline: Pipeline) -> Pipeline:
+def count_rows(pipeline: Pipeline) -> Pipeline:
     """Let Spark count the joined rows, and those of each core, which is a partition."""
 
     def make(spark: SparkSession, streams: Streams) -> DataFrame:
@@ -150,7 +154,7 @@ def counted(pipeline: Pipeline) -> Pipeline:
     return Pipeline(pipeline.name, make, pipeline.settings, pipeline.rounds)
 
 
-def race(
+def race_pipelines(
     bench: Workbench,
     title: str,
     streams: Streams,
@@ -165,7 +169,7 @@ def race(
         with bench.report.step(measured.label):
             batches = run_to_end(bench, pipeline, streams)
         measured.batches += batches[warmup:]
-        told = [sum(observed(each, DELIVERED).values()) for each in batches]
+        told = [sum(read_observed(each, DELIVERED).values()) for each in batches]
         measured.delivered = sum(told) if any(told) else None
 
     pairs = zip(pipelines, results, strict=True)
@@ -182,7 +186,7 @@ def run_to_end(bench: Workbench, pipeline: Pipeline, streams: Streams) -> list[A
     """Run a query over all files, and return the progress of each micro-batch that had rows."""
     # Spark still looks after the state of queries that have ended: their folders have to stay.
     checkpoint = mkdtemp(prefix="checkpoint-", dir=bench.folder)
-    with settings(bench.spark, pipeline.settings):
+    with change_settings(bench.spark, pipeline.settings):
         query = (
             pipeline.make(bench.spark, streams)
             .writeStream.format("noop")
@@ -202,7 +206,7 @@ def run_to_end(bench: Workbench, pipeline: Pipeline, streams: Streams) -> list[A
 
 
 @contextmanager
-def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def change_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     """Change settings of a session for a while."""
     before = {name: str(spark.conf.get(name)) for name in wanted}
     for name, value in wanted.items():
@@ -214,7 +218,7 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
             spark.conf.set(name, value)
 
 
-def spark_own(name: str, provider: str, rounds: int | None = None) -> Pipeline:
+def make_spark_own(name: str, provider: str, rounds: int | None = None) -> Pipeline:
     """Return Spark's own join of two streams on ``key`` and a time range."""
 
     def make(spark: SparkSession, streams: Streams) -> DataFrame:
@@ -229,7 +233,7 @@ def spark_own(name: str, provider: str, rounds: int | None = None) -> Pipeline:
     return Pipeline(name, make, {PROVIDER: provider}, rounds)
 
 
-def write(
+def write_inputs(
     bench: Workbench,
     name: str,
     shape: Shape,
@@ -245,14 +249,14 @@ def write(
         return write_streams(folder, shape, rows, batches, window, seed, counts)
 
 
-def compare(
+def compare_rates(
     bench: Workbench, name: str, ours: Measured, theirs: Measured, target: float, note: str
 ) -> None:
     """Record our throughput as a multiple of another's."""
     bench.report.rate_ratio(name, ours.rates, theirs.rates, target, note)
 
 
-def check(what: str, value: float, expected: float, tolerance: float = 0.05) -> None:
+def check_value(what: str, value: float, expected: float, tolerance: float = 0.05) -> None:
     """Refuse to report on a run that did not do what it should."""
     if abs(value - expected) > tolerance * expected:
         raise RuntimeError(f"{what}: {value:.3f}, and {expected} was meant; the run does not count")
