@@ -6,8 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.harness.figures import draw
+from benchmarks.harness.figures import draw_figures
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from benchmarks.registry import SUITES, find_suite
 from streamjoin.cli.app import friendly_errors
 from streamjoin.cli.files import check_folder
@@ -38,7 +39,7 @@ def bench(
             check_folder(json)
         report = Report(suite, quick)
         try:
-            run(report, quick)
+            run(report, Scale.QUICK if quick else Scale.FULL)
         finally:  # what was measured before an error took its time too
             if report.claims:
                 Console().print(report.table())
@@ -46,7 +47,7 @@ def bench(
                 report.to_json(json)
                 typer.echo(f"written to {json}")
             if plots is not None:
-                files = draw(report.figures, plots)
+                files = draw_figures(report.figures, plots)
                 typer.echo(f"{len(files)} pictures in {plots}" if files else "no figures to draw")
 
 

@@ -1,4 +1,4 @@
-"""The benchmark suites by name. A suite is a module with ``run(report, quick)``.
+"""The benchmark suites by name. A suite is a module with ``run(report, scale)``.
 
 Suites import the systems that they compare with, so each is loaded only when it is asked for.
 """
@@ -8,14 +8,15 @@ from importlib import import_module
 from typing import TypeAlias
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
 from streamjoin.errors import StreamJoinError
 
-Suite: TypeAlias = Callable[[Report, bool], None]
+Suite: TypeAlias = Callable[[Report, Scale], None]
 
 
 def _lazy(module: str) -> Suite:
-    def run(report: Report, quick: bool) -> None:
-        import_module(module).run(report, quick)
+    def run(report: Report, scale: Scale) -> None:
+        import_module(module).run(report, scale)
 
     return run
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Scale = Literal["linear", "log"]
+AxisScale = Literal["linear", "log"]
 COLOURS = ("#0b6e99", "#d9822b", "#4c9a52", "#a23b72", "#7a6a53", "#555555", "#c9a227", "#6f5bb5")
 OTHERWISE = {" (simulated)": "--", " (predicted)": "--", ", threads on 2 processors": ":"}
 MARKS = "osD^vPX*"
@@ -20,7 +20,7 @@ class Figure:
     title: str
     across: str  # what x is
     up: str  # what y is
-    scales: tuple[Scale, Scale] = ("log", "log")
+    scales: tuple[AxisScale, AxisScale] = ("log", "log")
     lines: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     ticks: tuple[str, ...] = ()  # what x is called where it is 0, 1, 2, ...
     stacked: bool = False  # lines as bars, one on top of the other
@@ -40,10 +40,10 @@ class Figure:
         }
 
 
-def style_of(label: str) -> tuple[str, str]:
+def find_style(label: str) -> tuple[str, str]:
     """Return whose line it is, and how it is drawn: what was not measured as asked is broken.
 
-    >>> style_of("SplitJoin (simulated)")
+    >>> find_style("SplitJoin (simulated)")
     ('SplitJoin', '--')
     """
     for ending, style in OTHERWISE.items():
@@ -52,7 +52,7 @@ def style_of(label: str) -> tuple[str, str]:
     return label, "-"
 
 
-def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
+def draw_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     """Draw each figure as PNG and as SVG; return the files."""
     import matplotlib as mpl
 
@@ -69,7 +69,7 @@ def draw(figures: Iterable[Figure], folder: Path) -> list[Path]:
             heights: dict[float, float] = {}  # of bars
             subjects: dict[str, int] = {}  # lines of one subject share a colour
             for label, line in figure.lines.items():
-                subject, style = style_of(label)
+                subject, style = find_style(label)
                 number = subjects.setdefault(subject, len(subjects))
                 xs, ys = zip(*line, strict=True)
                 mark, colour = MARKS[number % len(MARKS)], COLOURS[number % len(COLOURS)]

@@ -1,8 +1,9 @@
-"""What a figure was measured on: hardware, versions, memory; and nothing that names a person."""
+"""What was measured, and on what: commit, versions, hardware; and nothing that names a person."""
 
 import ctypes
 import os
 import platform
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -10,6 +11,7 @@ from pathlib import Path
 
 ENGINE = ("streamjoin", "numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
 PACKAGES = (*ENGINE, "pyspark", "pandas")
+CHECKOUT = Path(__file__).parents[2]
 KEEPING = {-8: 1, -4: 0, -1: -1, -2: 1 << 30}  # of malloc.h: M_ARENA_MAX, M_MMAP_MAX,
 # M_TRIM_THRESHOLD (never), M_TOP_PAD: one heap, which grows by a GiB and never shrinks
 
@@ -37,8 +39,17 @@ def describe_versions() -> dict[str, str | None]:
     return versions
 
 
+def describe_commit() -> dict[str, str | bool | None]:
+    """The commit of this checkout, and whether files differ from it; None where git cannot tell.
+
+    To be called before anything is measured: files may change while a suite runs.
+    """
+    revision, changes = _ask_git("rev-parse", "HEAD"), _ask_git("status", "--porcelain")
+    return {"revision": revision, "dirty": None if changes is None else bool(changes)}
+
+
 @contextmanager
-def processors(count: int | None) -> Iterator[None]:
+def limit_processors(count: int | None) -> Iterator[None]:
     """Let this thread, and those it starts, use so many processors only; all of them if None."""
     if count is None or not hasattr(os, "sched_setaffinity"):
         yield
@@ -65,6 +76,16 @@ def keep_memory() -> bool:
         return False
     mallopt = ctypes.CDLL(None).mallopt
     return all(mallopt(name, value) for name, value in KEEPING.items())
+
+
+def _ask_git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=CHECKOUT, capture_output=True, text=True, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _usable_cores() -> int:

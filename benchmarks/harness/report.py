@@ -1,26 +1,14 @@
-"""How we measure and how we report, so that a figure can be checked and repeated.
-
-A `Series` is the raw measurements of one thing, in the order they were taken. Two competitors are
-measured in turns in the same run, because a machine that is slow for a minute is then slow for
-both::
-
-    interleave({"ours": f, "theirs": g}, repeats=3)
-
-    warm-up   measured
-    f g       f g   f g   f g      ->  {"ours": Series of 3, "theirs": Series of 3}
+"""What a suite reports, so that a figure can be checked and repeated.
 
 A `Claim` is one figure that was asked for: its value, its target, whether it was reached, and the
-series on both sides. A `Report` collects claims, series and details and writes them, with machine,
-versions and seeds, as JSON and as a table. Medians are compared and not means: one pause of the
-system would move a mean.
+series on both sides. A `Report` collects claims, series and details and writes them, with commit,
+machine, versions and seeds, as JSON and as a table.
 """
 
-import gc
 import json
 import math
-import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,93 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.machine import describe_machine, describe_versions
+from benchmarks.harness.machine import describe_commit, describe_machine, describe_versions
+from benchmarks.harness.series import Series
 
 Direction = Literal["at least", "at most"]
-
-
-@dataclass(frozen=True)
-class Series:
-    """Raw measurements of one thing, with their median and spread.
-
-    >>> Series("sort", (0.4, 0.2, 0.3)).median
-    0.3
-    """
-
-    name: str
-    values: tuple[float, ...]
-    unit: str = "s"
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            raise ValueError(f"the series {self.name!r} is empty; measure at least once")
-
-    @property
-    def median(self) -> float:
-        """The middle value."""
-        return statistics.median(self.values)
-
-    @property
-    def min(self) -> float:
-        """The smallest value."""
-        return min(self.values)
-
-    @property
-    def max(self) -> float:
-        """The largest value."""
-        return max(self.values)
-
-    @property
-    def iqr(self) -> float:
-        """The width of the middle half of the values; 0 for a single one."""
-        if len(self.values) == 1:
-            return 0.0
-        first, _, third = statistics.quantiles(self.values, n=4, method="inclusive")
-        return third - first
-
-    def summary(self) -> dict[str, Any]:
-        """Median and spread, as they are written to JSON."""
-        return {
-            "name": self.name,
-            "unit": self.unit,
-            "median": self.median,
-            "min": self.min,
-            "max": self.max,
-            "iqr": self.iqr,
-        }
-
-
-def measure(
-    function: Callable[[], object], repeats: int = 5, warmup: int = 1, name: str = ""
-) -> Series:
-    """Time ``function`` ``repeats`` times, after ``warmup`` calls that are not counted."""
-    name = name or getattr(function, "__name__", "function")
-    return interleave({name: function}, repeats, warmup)[name]
-
-
-def interleave(
-    functions: Mapping[str, Callable[[], object]], repeats: int = 5, warmup: int = 1
-) -> dict[str, Series]:
-    """Time several functions in turns (A, B, A, B, ...), so that they share bad moments."""
-    if repeats < 1:
-        raise ValueError(f"repeats is {repeats}; measure at least once")
-    for function in functions.values():
-        for _ in range(warmup):
-            function()
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for _ in range(repeats):
-        for name, function in functions.items():
-            seconds[name].append(_time_once(function))
-    return {name: Series(name, tuple(values)) for name, values in seconds.items()}
-
-
-def _time_once(function: Callable[[], object]) -> float:
-    gc.collect()  # nobody pays for the garbage of the one before
-    start = time.perf_counter()
-    result = function()
-    seconds = time.perf_counter() - start
-    del result  # freeing the result is not part of producing it
-    return seconds
 
 
 @dataclass(frozen=True)
@@ -152,6 +57,7 @@ class Report:
 
     suite: str
     quick: bool = False
+    commit: dict[str, str | bool | None] = field(default_factory=describe_commit)
     console: Console = field(default_factory=lambda: Console(stderr=True), repr=False)
     claims: list[Claim] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
@@ -209,8 +115,14 @@ class Report:
     def speedup(
         self, name: str, ours: Series, theirs: Series, target: float, note: str = ""
     ) -> Claim:
-        """Record how many times faster we are, by medians, and that it should be ``target``."""
+        """Record how many times less time we take, by medians; it should be ``target``."""
         return self.at_least(name, theirs.median / ours.median, target, ours, theirs, note)
+
+    def rate_ratio(
+        self, name: str, ours: Series, theirs: Series, target: float, note: str = ""
+    ) -> Claim:
+        """Record our rate as a multiple of theirs, by medians, and that it should be ``target``."""
+        return self.at_least(name, ours.median / theirs.median, target, ours, theirs, note)
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
@@ -225,6 +137,7 @@ class Report:
         return {
             "suite": self.suite,
             "quick": self.quick,
+            "commit": self.commit,
             "machine": describe_machine(),
             "versions": describe_versions(),
             "seeds": self.seeds,

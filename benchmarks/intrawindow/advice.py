@@ -11,26 +11,30 @@ work on the machine can only make one worse.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import exp, log
 from operator import attrgetter
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.harness.turns import take_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS, simulate
-from benchmarks.intrawindow.simulator import Outcome, arrivals_of
-from benchmarks.intrawindow.workloads import Workload, micro
+from benchmarks.intrawindow.simulator import Outcome, encode_workload
+from benchmarks.intrawindow.workloads import Workload, make_micro
 from streamjoin.calibration.window_costs import measure_windows
 from streamjoin.choice.decision_tree import Decision, Traits, choose
 from streamjoin.choice.sketches import Sketch
 from streamjoin.choice.window_costs import DEFAULT_WINDOW_COSTS
 
 SEED = 8_000  # not one of those that the tree was made with
-WORKLOADS, MOST_ROWS, MOST_MATCHES = 20, 5_000_000, 40_000_000
+WORKLOADS, SHRINK = Sized(full=20, quick=2), Sized(full=1, quick=20)  # windows are divided by it
+MOST_ROWS, MOST_MATCHES = 5_000_000, 40_000_000
 RATES, SLOWER, WINDOWS = (60, 12_800), (1, 16), (250, 4_000)  # tuples a ms, a factor, ms
 DUPES, SKEWS = (1, 100), (0.1, 1.6)
-RUNS, MOST_RUNS, ENOUGH = 3, 7, 30  # of each algorithm; more if all take less than so many seconds
+# Of each algorithm; more if all take less than so many seconds.
+RUNS, MOST_RUNS, ENOUGH = Sized(full=3, quick=1), 7, Sized(full=30.0, quick=0.0)
 CLOSE, SHARE = 1.15, 0.9
 
 METRICS: dict[str, Callable[[Outcome], float]] = {  # less is better
@@ -67,7 +71,7 @@ class Drawn:
 
     def make(self, seed: int) -> Workload:
         """Draw a window with these traits."""
-        return micro(**vars(self), seed=seed)
+        return make_micro(**vars(self), seed=seed)
 
     def traits(self, seed: int) -> Traits:
         """Return what is known of a window with these traits, once it has closed."""
@@ -76,9 +80,9 @@ class Drawn:
         return Traits.of(sketches, THREADS, self.window / 1e3)
 
 
-def advice(report: Report, quick: bool) -> None:
+def measure_advice(report: Report, scale: Scale) -> None:
     """Let the tree choose for random workloads, and all algorithms run them."""
-    count, shrink = (2, 20) if quick else (WORKLOADS, 1)
+    count, shrink = scale.pick(WORKLOADS), scale.pick(SHRINK)
     first = report.seed("advice", SEED)
     with report.step("advice: calibrating"):
         costs = measure_windows(THREADS)
@@ -88,10 +92,10 @@ def advice(report: Report, quick: bool) -> None:
     for seed in range(first, first + count):
         drawn = Drawn.draw(seed, shrink)
         with report.step(f"advice: workload {seed}"):
-            traits, outcomes = drawn.traits(seed + count), run_all(drawn.make(seed), quick)
+            traits, outcomes = drawn.traits(seed + count), run_all(drawn.make(seed), scale)
         chosen = {goal: choose(traits, goal, "auto", costs) for goal in METRICS}
         for goal, decision in chosen.items():
-            values = values_of(outcomes, goal)
+            values = best_values(outcomes, goal)
             best = min(values.values())
             ratios[goal].append(values[decision.algorithm] / best)
             default = choose(traits, goal, "auto", DEFAULT_WINDOW_COSTS)
@@ -100,42 +104,35 @@ def advice(report: Report, quick: bool) -> None:
     for goal, each in ratios.items():
         report.at_least(
             f"workloads whose advice for {goal} is within 15 % of the best",
-            share_close(each),
+            count_close(each),
             SHARE,
-            note=f"{count} workloads{told_others(each)}",
+            note=f"{count} workloads{list_others(each)}",
         )
     told = {
-        goal: f"{share_close(each):.2f}{told_others(each)}" for goal, each in by_default.items()
+        goal: f"{count_close(each):.2f}{list_others(each)}" for goal, each in by_default.items()
     }
     report.detail("advice by the default costs: share within 15 %", told)
 
 
-def share_close(ratios: list[float]) -> float:
+def count_close(ratios: list[float]) -> float:
     """Return which share of the choices is about as good as the best."""
     return sum(ratio <= CLOSE for ratio in ratios) / len(ratios)
 
 
-def told_others(ratios: list[float]) -> str:
+def list_others(ratios: list[float]) -> str:
     """Tell how far off the other choices are."""
     others = ", ".join(f"{ratio:.2f}" for ratio in sorted(ratios) if ratio > CLOSE)
     return f"; others: {others}" if others else ""
 
 
-def run_all(workload: Workload, quick: bool) -> dict[str, list[Outcome]]:
+def run_all(workload: Workload, scale: Scale) -> dict[str, list[Outcome]]:
     """Run all algorithms in turns, often enough."""
-    arrivals = arrivals_of(workload)
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in LABELS}
-    begin, turns = perf_counter(), 0
-    while turns < RUNS or (turns < MOST_RUNS and perf_counter() - begin < ENOUGH):
-        for name in LABELS:
-            outcomes[name].append(simulate(name, arrivals))
-        turns += 1
-        if quick:
-            break
-    return outcomes
+    arrivals = encode_workload(workload)
+    rivals = {name: partial(simulate, name, arrivals) for name in LABELS}
+    return take_turns(rivals, scale.pick(RUNS), seconds=scale.pick(ENOUGH), most=MOST_RUNS)
 
 
-def values_of(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:
+def best_values(outcomes: dict[str, list[Outcome]], goal: str) -> dict[str, float]:
     """Return the best value of each algorithm, ms."""
     return {name: min(map(METRICS[goal], each)) for name, each in outcomes.items()}
 
@@ -148,7 +145,7 @@ def describe(
         **vars(drawn),
         "chosen": {goal: str(decision) for goal, decision in chosen.items()},
         "ms": {
-            goal: {LABELS[name]: round(ms, 4) for name, ms in values_of(outcomes, goal).items()}
+            goal: {LABELS[name]: round(ms, 4) for name, ms in best_values(outcomes, goal).items()}
             for goal in METRICS
         },
     }

@@ -5,11 +5,12 @@ a lazy join does it: so a run has a fifth of the window's tuples, as in the stud
 this is less.
 """
 
+from functools import partial
 from operator import attrgetter
-from time import perf_counter
 from typing import Any
 
-from benchmarks.intrawindow.simulator import Arrivals, Outcome, run_eager, run_lazy
+from benchmarks.harness.turns import repeat
+from benchmarks.intrawindow.simulator import EncodedWorkload, Outcome, run_eager, run_lazy
 from streamjoin.joins.equality.pmj import DELTA
 from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.registry import EAGER, LAZY, make_eager, make_lazy
@@ -34,40 +35,37 @@ Outcomes = dict[str, Outcome]  # by name
 assert set(LABELS) == {*LAZY, *EAGER} == {*HASH, *SORT}
 
 
-def eager_for(name: str, inputs: int, threads: int = THREADS, **knobs: Any) -> Eager:
+def make_eager_for(name: str, inputs: int, threads: int = THREADS, **knobs: Any) -> Eager:
     """Make an eager join for a window of so many tuples."""
     if name in SORT:
         knobs = {"delta": max(min(DELTA, inputs // 5), 2)} | knobs
     return make_eager(name, threads, **knobs)
 
 
-def simulate(name: str, arrivals: Arrivals, threads: int = THREADS, **knobs: int) -> Outcome:
+def simulate(name: str, arrivals: EncodedWorkload, threads: int = THREADS, **knobs: int) -> Outcome:
     """Run a join on arrivals; it has to find the matches that there are."""
     if name in LAZY:
         outcome = run_lazy(make_lazy(name, threads, **knobs), arrivals, threads)
     else:
         outcome = run_eager(
-            eager_for(name, arrivals.workload.inputs, threads, **knobs), arrivals, threads
+            make_eager_for(name, arrivals.workload.inputs, threads, **knobs), arrivals, threads
         )
     expected = arrivals.workload.matches
     assert outcome.matches == expected, f"{name}: {outcome.matches} matches, not {expected}"
     return outcome
 
 
-def simulate_often(name: str, arrivals: Arrivals, threads: int = THREADS, **knobs: int) -> Outcome:
+def simulate_often(
+    name: str, arrivals: EncodedWorkload, threads: int = THREADS, **knobs: int
+) -> Outcome:
     """Run a join a few times, and return the run with the least work: others only add to it.
 
     One that takes long is not run again.
     """
-    begin = perf_counter()
-    best = simulate(name, arrivals, threads, **knobs)
-    for _ in range(RUNS - 1):
-        if perf_counter() - begin < ENOUGH:
-            another = simulate(name, arrivals, threads, **knobs)
-            best = min(best, another, key=attrgetter("cost"))
-    return best
+    run = partial(simulate, name, arrivals, threads, **knobs)
+    return min(repeat(run, 1, seconds=ENOUGH, most=RUNS), key=attrgetter("cost"))
 
 
-def simulate_all(arrivals: Arrivals) -> Outcomes:
+def simulate_all(arrivals: EncodedWorkload) -> Outcomes:
     """Run all eight."""
     return {name: simulate_often(name, arrivals) for name in LABELS}

@@ -103,35 +103,39 @@ MINUTE = Likeness(
 )
 
 
-def stock(seconds: int = 1, files: bool = True) -> Workload:
+def make_stock(seconds: int = 1, files: bool = True) -> Workload:
     """Return trades and quotes of 1 or 60 seconds; without ``files``, what is like them."""
     likeness = {1: SECOND, 60: MINUTE}[seconds]
-    folder = data_folder() if files else None
+    folder = find_data() if files else None
     if folder is None:
         return draw_stock(likeness)
     length = "1000ms" if seconds == 1 else "60s"
-    columns = [read(folder / f"stock_{side}_{length}_1t.txt.gz", (0, 1)) for side in ("cj", "sb")]
+    columns = [
+        read_file(folder / f"stock_{side}_{length}_1t.txt.gz", (0, 1)) for side in ("cj", "sb")
+    ]
     (left, left_times), (right, right_times) = columns
     keys, times = (left, right), (left_times, right_times)
-    return make(f"Stock {seconds} s", keys, times, seconds, "files")
+    return make_workload(f"Stock {seconds} s", keys, times, seconds, "files")
 
 
-def rovio(files: bool = True) -> Workload:
+def make_rovio(files: bool = True) -> Workload:
     """Return Rovio's six seconds, joined with themselves; without ``files``, what is like them."""
-    folder = data_folder() if files else None
-    keys, times = draw_rovio() if folder is None else read(folder / "rovio_6s_1t.txt.gz", (0, 3))
+    folder = find_data() if files else None
+    keys, times = (
+        draw_rovio() if folder is None else read_file(folder / "rovio_6s_1t.txt.gz", (0, 3))
+    )
     source = "generated" if folder is None else "files"
-    return make("Rovio 6 s", (keys, keys), (times, times), 6, source)
+    return make_workload("Rovio 6 s", (keys, keys), (times, times), 6, source)
 
 
-def make(name: str, keys: Pair, times: Pair, seconds: int, source: str) -> Workload:
+def make_workload(name: str, keys: Pair, times: Pair, seconds: int, source: str) -> Workload:
     """Return a workload of keys and of times in whole ms, left and right."""
     lefts, rights = (each.astype(np.float64) for each in times)
     matches = count_matches(*keys)
     return Workload(name, *keys, lefts, rights, seconds * 1_000, matches, source)
 
 
-def data_folder() -> Path | None:
+def find_data() -> Path | None:
     """Return where the study's files are, or None."""
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_dir():
@@ -139,7 +143,7 @@ def data_folder() -> Path | None:
     return Path(named) if named and (Path(named) / "rovio_6s_1t.txt.gz").is_file() else None
 
 
-def read(path: Path, columns: tuple[int, int]) -> Pair:
+def read_file(path: Path, columns: tuple[int, int]) -> Pair:
     """Read keys and times from a file."""
     with gzip.open(path) as file:
         options = pa.csv.ReadOptions(autogenerate_column_names=True)
@@ -148,7 +152,7 @@ def read(path: Path, columns: tuple[int, int]) -> Pair:
     return keys, times
 
 
-def counts_along(curve: Curve, total: int) -> Counts:
+def spread_counts(curve: Curve, total: int) -> Counts:
     """Return a count for each rank, at least 1, which follow the curve and add up to ``total``."""
     ranks = np.arange(1, max(curve) + 1)
     knots = np.log(list(curve)), np.log(list(curve.values()))
@@ -166,7 +170,7 @@ def counts_along(curve: Curve, total: int) -> Counts:
 def draw_stock(likeness: Likeness, seed: int = SEED) -> Workload:
     """Draw trades and quotes."""
     rng = np.random.default_rng(seed)
-    left, right = (counts_along(side.keys, side.rows) for side in (likeness.left, likeness.right))
+    left, right = (spread_counts(side.keys, side.rows) for side in (likeness.left, likeness.right))
     names = rng.choice(KEYS, right.size, replace=False)
     ranks = np.log(np.arange(1, right.size + 1)) + rng.normal(0, likeness.noise, right.size)
     right_counts = np.empty_like(right)
@@ -176,7 +180,7 @@ def draw_stock(likeness: Likeness, seed: int = SEED) -> Workload:
         shuffle_bursts(rng, names, right_counts, likeness.right.burst),
     )
     times = draw_spikes(rng, likeness)
-    return make(f"Stock {likeness.seconds} s", keys, times, likeness.seconds, "generated")
+    return make_workload(f"Stock {likeness.seconds} s", keys, times, likeness.seconds, "generated")
 
 
 def shuffle_bursts(rng: np.random.Generator, names: Keys, counts: Counts, burst: int) -> Keys:
@@ -192,7 +196,9 @@ def shuffle_bursts(rng: np.random.Generator, names: Keys, counts: Counts, burst:
 
 def draw_spikes(rng: np.random.Generator, likeness: Likeness) -> Pair:
     """Return the times of both streams: the largest spikes of both are at the same times."""
-    left, right = (counts_along(side.spikes, side.rows) for side in (likeness.left, likeness.right))
+    left, right = (
+        spread_counts(side.spikes, side.rows) for side in (likeness.left, likeness.right)
+    )
     end, share = likeness.early
     early = int(np.searchsorted(np.cumsum(right), share * right.sum())) + 1
     first = rng.permutation(end)[:early]

@@ -4,18 +4,20 @@ All sides get the same 64-bit keys and give pairs of row numbers, in arrays; our
 keys first, which is part of their time.
 """
 
-import os
 from collections.abc import Callable
+from functools import partial
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.report import Report, interleave
+from benchmarks.harness.peers import Comparison, DuckDB, Polars
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.turns import check_agreement, time_turns
 from benchmarks.intrawindow.algorithms import LABELS, THREADS
-from benchmarks.intrawindow.scale import Scale
-from benchmarks.intrawindow.static import Block, write
-from benchmarks.intrawindow.workloads import Workload, static_micro
+from benchmarks.intrawindow.sizes import shrink_rows
+from benchmarks.intrawindow.static import Block, write_pairs
+from benchmarks.intrawindow.workloads import Workload, make_static_micro
 from streamjoin.joins.equality.registry import LAZY, make_lazy
 from streamjoin.joins.equality.words import encode
 
@@ -24,16 +26,22 @@ TARGET, ROWS, REPEATS = 1.5, 6_400_000, 5
 Contest = dict[str, Callable[[], int]]  # each returns how many pairs it has written
 
 
-def against_peers(report: Report, scale: Scale) -> None:
+def race_peers(report: Report, scale: Scale) -> None:
     """Measure, and claim for the best of ours."""
-    workload = static_micro(scale.rows(ROWS))
-    peers: Contest = {"DuckDB": duckdb_join(workload), "Polars": polars_join(workload)}
-    contest: Contest = {LABELS[name]: our_join(name, workload) for name in LAZY} | peers
+    workload = make_static_micro(shrink_rows(scale, ROWS))
+    tables = number_keys(workload.left_keys, "i"), number_keys(workload.right_keys, "j")
+    peers: Contest = {
+        peer.name: partial(
+            count_pairs, peer.prepare_rows([Comparison("key", "=", "key")], ("i", "j"))
+        )
+        for peer in (DuckDB(*tables, keeps_order=False), Polars(*tables))
+    }
+    contest: Contest = {LABELS[name]: prepare_ours(name, workload) for name in LAZY} | peers
     with report.step(f"{workload.name}: streamjoin, DuckDB, Polars"):
         found = {name: join() for name, join in contest.items()}
-        assert set(found.values()) == {workload.matches}, f"{workload.matches} expected: {found}"
+        check_agreement(found, workload.matches)
         named = {f"{workload.name}, pairs: {name}": join for name, join in contest.items()}
-        times = dict(zip(contest, interleave(named, REPEATS).values(), strict=True))
+        times = dict(zip(contest, time_turns(named, REPEATS).values(), strict=True))
     report.add(*times.values())
     best = min((LABELS[name] for name in LAZY), key=lambda name: times[name].median)
     for peer in peers:
@@ -41,39 +49,22 @@ def against_peers(report: Report, scale: Scale) -> None:
         report.speedup(title, times[best], times[peer], TARGET, f"ours: {best}, words made")
 
 
-def our_join(name: str, workload: Workload) -> Callable[[], int]:
+def prepare_ours(name: str, workload: Workload) -> Callable[[], int]:
     """Return one of our joins, from keys to pairs."""
 
     def join() -> int:
         kept: list[Block] = []
         words = encode(workload.left_keys, workload.right_keys)
-        return write(make_lazy(name, THREADS).join(words.left, words.right), kept)
+        return write_pairs(make_lazy(name, THREADS).join(words.left, words.right), kept)
 
     return join
 
 
-def numbered(keys: np.ndarray, name: str) -> pa.Table:
+def count_pairs(join: Callable[[], pa.Table]) -> int:
+    """Join, and return how many pairs came out."""
+    return int(join().num_rows)
+
+
+def number_keys(keys: np.ndarray, name: str) -> pa.Table:
     """Return keys with their row numbers."""
     return pa.table({"key": keys, name: np.arange(keys.size, dtype=np.int32)})
-
-
-def duckdb_join(workload: Workload) -> Callable[[], int]:
-    """Return DuckDB's join."""
-    connection = duckdb.connect(config={"threads": THREADS, "preserve_insertion_order": False})
-    connection.register("l", numbered(workload.left_keys, "i"))
-    connection.register("r", numbered(workload.right_keys, "j"))
-    text = "select i, j from l join r using (key)"
-    return lambda: int(connection.sql(text).to_arrow_table().num_rows)
-
-
-def polars_join(workload: Workload) -> Callable[[], int]:
-    """Return Polars' join."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))
-    import polars as pl
-
-    left, right = (
-        pl.DataFrame(pl.from_arrow(numbered(keys, name))).lazy()
-        for keys, name in ((workload.left_keys, "i"), (workload.right_keys, "j"))
-    )
-    joined = left.join(right, on="key").select("i", "j")
-    return lambda: int(joined.collect().height)

@@ -48,7 +48,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class EncodedWorkload:
     """A workload as joins get it."""
 
     workload: Workload
@@ -62,10 +62,10 @@ class Arrivals:
         return max((float(each[-1]) for each in times if each.size), default=0.0)
 
 
-def arrivals_of(workload: Workload) -> Arrivals:
+def encode_workload(workload: Workload) -> EncodedWorkload:
     """Return a workload with its keys as words."""
     encoded = encode(workload.left_keys, workload.right_keys)
-    return Arrivals(workload, encoded.left, encoded.right)
+    return EncodedWorkload(workload, encoded.left, encoded.right)
 
 
 @dataclass(frozen=True)
@@ -140,30 +140,30 @@ class Clock:
 
 
 def run_lazy(
-    join: Lazy, arrivals: Arrivals, threads: int, tick: Callable[[], float] = perf_counter
+    join: Lazy, arrivals: EncodedWorkload, threads: int, tick: Callable[[], float] = perf_counter
 ) -> Outcome:
     """Let a lazy join wait for its window, and join it."""
-    clock, ledger = begin(arrivals, tick)
+    clock, ledger = start_run(arrivals, tick)
     clock.wait(arrivals.workload.window or arrivals.last)
     pieces = clock.run(join.join, arrivals.left, arrivals.right)
     clock.write(pieces, ledger, threads)
-    return outcome_of(arrivals, clock, ledger, join.seconds)
+    return make_outcome(arrivals, clock, ledger, join.seconds)
 
 
 def run_eager(
     join: Eager,
-    arrivals: Arrivals,
+    arrivals: EncodedWorkload,
     threads: int,
     tick: Callable[[], float] = perf_counter,
     step: int = STEP,
 ) -> Outcome:
     """Let an eager join take tuples as they come."""
-    clock, ledger = begin(arrivals, tick)
+    clock, ledger = start_run(arrivals, tick)
     sides = arrivals.left, arrivals.right
     times = arrivals.workload.left_times, arrivals.workload.right_times
     taken = [0, 0]
     while taken[0] < sides[0].size or taken[1] < sides[1].size:
-        ready = [arrived(each, clock.now, taken[i] + step) for i, each in enumerate(times)]
+        ready = [count_arrived(each, clock.now, taken[i] + step) for i, each in enumerate(times)]
         if ready == taken:
             clock.wait(min(float(times[i][taken[i]]) for i in (0, 1) if taken[i] < times[i].size))
             continue
@@ -175,24 +175,24 @@ def run_eager(
     clock.write(clock.run(join.close), ledger, threads)
     seconds = join.seconds
     each = {phase: spent / threads for phase, spent in seconds.items() if phase != "partition"}
-    return outcome_of(arrivals, clock, ledger, seconds | each)
+    return make_outcome(arrivals, clock, ledger, seconds | each)
 
 
-def begin(arrivals: Arrivals, tick: Callable[[], float]) -> tuple[Clock, Ledger]:
-    """Return a clock at 0 and an empty ledger; nobody pays for the garbage of the one before."""
+def start_run(arrivals: EncodedWorkload, tick: Callable[[], float]) -> tuple[Clock, Ledger]:
+    """Return a clock at 0 and an empty ledger; no run pays for the garbage of the one before."""
     gc.collect()
     workload = arrivals.workload
     stride = max(workload.matches // SAMPLE, 1) | 1
     return Clock(tick), Ledger(workload.left_times, workload.right_times, stride)
 
 
-def arrived(times: Times, now: float, most: int) -> int:
+def count_arrived(times: Times, now: float, most: int) -> int:
     """Return how many tuples of a stream are there, or ``most``."""
     return min(int(np.searchsorted(times[:most], now, "right")), most)
 
 
-def outcome_of(
-    arrivals: Arrivals, clock: Clock, ledger: Ledger, seconds: dict[str, float]
+def make_outcome(
+    arrivals: EncodedWorkload, clock: Clock, ledger: Ledger, seconds: dict[str, float]
 ) -> Outcome:
     """Sum up a run."""
     inputs = arrivals.workload.inputs

@@ -26,12 +26,15 @@ from time import perf_counter
 
 import numpy as np
 
-from benchmarks.harness.report import Report, Series
-from benchmarks.intrawindow.algorithms import LABELS, THREADS, eager_for
-from benchmarks.intrawindow.inputs import rovio, stock
-from benchmarks.intrawindow.scale import Scale
-from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, Arrivals, arrivals_of
-from benchmarks.intrawindow.workloads import Workload, static_micro
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import repeat, take_turns, time_call
+from benchmarks.intrawindow.algorithms import LABELS, THREADS, make_eager_for
+from benchmarks.intrawindow.inputs import make_rovio, make_stock
+from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, EncodedWorkload, encode_workload
+from benchmarks.intrawindow.sizes import ROUNDS, SHRINK
+from benchmarks.intrawindow.workloads import Workload, make_static_micro
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.registry import LAZY, make_lazy
 from streamjoin.kernels.compile import RowIds
@@ -65,23 +68,24 @@ class Run:
     written: float  # counted, and written out
 
 
-def against_study(report: Report, scale: Scale) -> None:
+def race_study(report: Report, scale: Scale) -> None:
     """Measure all workloads that the study's code was measured with."""
     sources = {}
-    for name, make in workloads(scale).items():
+    for name, make in make_workloads(scale).items():
         workload = make().resting()
         sources[workload.name] = workload.source
         with report.step(f"{workload.name}: eight joins, all there at once"):
-            measure_workload(report, workload, STUDY[name], scale.repeats)
+            measure_workload(report, workload, STUDY[name], scale.pick(ROUNDS))
     report.detail("inputs at rest: source", sources)
 
 
-def workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
+def make_workloads(scale: Scale) -> dict[str, Callable[[], Workload]]:
     """Return what makes each of them: no two are held at once."""
     made: list[Callable[[], Workload]] = [
-        partial(static_micro, rows // scale.shrink, dupe) for rows, dupe in SIZES
+        partial(make_static_micro, rows // scale.pick(SHRINK), dupe) for rows, dupe in SIZES
     ]
-    return dict(zip(STUDY, [*made, partial(stock, 1), partial(stock, 60), rovio], strict=True))
+    made += [partial(make_stock, 1), partial(make_stock, 60), make_rovio]
+    return dict(zip(STUDY, made, strict=True))
 
 
 def measure_workload(
@@ -89,71 +93,66 @@ def measure_workload(
 ) -> None:
     """Measure the joins on one workload, in turns, and claim."""
     repeats *= SHORT if workload.inputs < SMALL else 1
-    words = speeds(f"{workload.name}: words", workload, [encode(workload) for _ in range(repeats)])
+    words = make_speed_series(
+        f"{workload.name}: words", workload, repeat(partial(time_encoding, workload), repeats)
+    )
     report.add(words)
-    arrivals = arrivals_of(workload)
-    turns = [take_turn(arrivals) for _ in range(1 + repeats)]
+    arrivals = encode_workload(workload)
+    rivals = {name: partial(run_once, name, arrivals) for name in LABELS}
+    runs = take_turns(rivals, repeats, warmup=1)
     rows = {}
     for (name, label), figure in zip(LABELS.items(), study, strict=True):
         title = f"{workload.name}: {label}"
-        runs = [turn[name] for turn in turns[1:]]  # the first is to warm up
-        ours = speeds(title, workload, [run.counted for run in runs])
-        written = speeds(f"{title}, pairs", workload, [run.written for run in runs])
+        ours = make_speed_series(title, workload, [run.counted for run in runs[name]])
+        written = make_speed_series(
+            f"{title}, pairs", workload, [run.written for run in runs[name]]
+        )
         report.add(written)
         rows[label] = {
             "counted": round(ours.median, 3),
             "C++, counted": figure,
             "counted, times the C++": round(ours.median / figure, 3),
             "pairs written, times the C++": round(written.median / figure, 3),
-            "counted, words made": round(together(ours, words), 3),
+            "counted, words made": round(combine_rates(ours, words), 3),
             "pairs written": round(written.median, 3),
-            "pairs written, words made": round(together(written, words), 3),
+            "pairs written, words made": round(combine_rates(written, words), 3),
         }
         note = f"{written.median / figure:.3g} with pairs written, which the C++ does not do; "
-        note += f"{together(ours, words) / figure:.3g} with words made"
+        note += f"{combine_rates(ours, words) / figure:.3g} with words made"
         theirs = Series(f"{title}, C++", (figure,), UNIT)
-        report.at_least(
-            f"{title}, counted", ours.median / figure, TARGETS[name], ours, theirs, note
-        )
+        report.rate_ratio(f"{title}, counted", ours, theirs, TARGETS[name], note)
     report.detail(f"{workload.name}, at rest: {UNIT}", rows)
 
 
-def speeds(name: str, workload: Workload, seconds: list[float]) -> Series:
+def make_speed_series(name: str, workload: Workload, seconds: list[float]) -> Series:
     """Return million input tuples a second."""
     return Series(name, tuple(workload.inputs / each / 1e6 for each in seconds), UNIT)
 
 
-def together(one: Series, other: Series) -> float:
+def combine_rates(one: Series, other: Series) -> float:
     """Return how fast two things are, one after the other."""
     return 1 / (1 / one.median + 1 / other.median)
 
 
-def encode(workload: Workload) -> float:
+def time_encoding(workload: Workload) -> float:
     """Return the seconds that the words of a workload take."""
     gc.collect()
-    begin = perf_counter()
-    arrivals_of(workload)
-    return perf_counter() - begin
+    return time_call(encode_workload, workload)
 
 
-def take_turn(arrivals: Arrivals) -> dict[str, Run]:
-    """Run all joins once."""
-    return {name: run_once(name, arrivals) for name in LABELS}
-
-
-def run_once(name: str, arrivals: Arrivals) -> Run:
+def run_once(name: str, arrivals: EncodedWorkload) -> Run:
     """Run a join once; it has to count, and to write, the matches that there are."""
     gc.collect()
     expected = arrivals.workload.matches
     keep = expected <= FEW or arrivals.workload.name.startswith(KEPT)
     matches, pairs, counted, written = 0, 0, 0.0, 0.0
     kept: list[Block] = []
-    for find in steps_of(name, arrivals):
+    for find in list_steps(name, arrivals):
         begin = perf_counter()
         pieces = find()
         matches += sum(len(piece) for piece in pieces)
         found = perf_counter()
-        pairs += write(pieces, kept if keep else None)
+        pairs += write_pairs(pieces, kept if keep else None)
         counted += found - begin
         written += perf_counter() - begin
     assert matches == expected, f"{name} counts {matches} matches, not {expected}"
@@ -161,13 +160,13 @@ def run_once(name: str, arrivals: Arrivals) -> Run:
     return Run(counted, written)
 
 
-def steps_of(name: str, arrivals: Arrivals) -> Iterator[Callable[[], list[Piece]]]:
+def list_steps(name: str, arrivals: EncodedWorkload) -> Iterator[Callable[[], list[Piece]]]:
     """Return what a join does, step by step; a lazy one has a single step."""
     left, right = arrivals.left, arrivals.right
     if name in LAZY:
         yield partial(make_lazy(name, THREADS).join, left, right)
         return
-    join = eager_for(name, arrivals.workload.inputs)
+    join = make_eager_for(name, arrivals.workload.inputs)
     steps = max(STEPS, -(-max(left.size, right.size) // STEP))
     cuts = [np.linspace(0, side.size, steps + 1).astype(np.int64) for side in (left, right)]
     for (a, b), (c, d) in zip(pairwise(cuts[0]), pairwise(cuts[1]), strict=True):
@@ -175,7 +174,7 @@ def steps_of(name: str, arrivals: Arrivals) -> Iterator[Callable[[], list[Piece]
     yield join.close
 
 
-def write(pieces: list[Piece], kept: list[Block] | None) -> int:
+def write_pairs(pieces: list[Piece], kept: list[Block] | None) -> int:
     """Write out the pairs of some pieces, and keep them, or drop each block; return how many."""
 
     def write_piece(piece: Piece) -> int:

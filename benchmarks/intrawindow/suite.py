@@ -10,41 +10,46 @@ import numpy as np
 
 from benchmarks.harness.machine import keep_memory
 from benchmarks.harness.report import Report
-from benchmarks.intrawindow import spark as intrawindow_spark
-from benchmarks.intrawindow.advice import advice
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.spark import run_part
+from benchmarks.intrawindow.advice import measure_advice
 from benchmarks.intrawindow.algorithms import THREADS, simulate_all
-from benchmarks.intrawindow.figures import real_workloads
-from benchmarks.intrawindow.findings import findings
-from benchmarks.intrawindow.knobs import knobs
-from benchmarks.intrawindow.peers import against_peers
-from benchmarks.intrawindow.scale import scale_of
-from benchmarks.intrawindow.sensitivity import sensitivity
-from benchmarks.intrawindow.simulator import BLOCK, STEP, arrivals_of
-from benchmarks.intrawindow.static import against_study
-from benchmarks.intrawindow.workloads import SEED, micro, static_micro
+from benchmarks.intrawindow.findings import judge_findings
+from benchmarks.intrawindow.knobs import vary_knobs
+from benchmarks.intrawindow.peers import race_peers
+from benchmarks.intrawindow.real_workloads import measure_real_workloads
+from benchmarks.intrawindow.sensitivity import measure_sensitivity
+from benchmarks.intrawindow.simulator import BLOCK, STEP, encode_workload
+from benchmarks.intrawindow.sizes import SHRINK
+from benchmarks.intrawindow.static import race_study
+from benchmarks.intrawindow.workloads import SEED, make_micro, make_static_micro
 
 MEMORY = 4 << 30  # bytes, more than almost any join here needs
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has a hundredth of the rows."""
-    scale, report.settings["keeps_memory"] = scale_of(quick), keep_memory()
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite; a quick run has a hundredth of the rows."""
+    report.settings["keeps_memory"] = keep_memory()
     report.seed("streams", SEED)
-    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.shrink)
+    report.settings.update(threads=THREADS, step=STEP, block=BLOCK, shrink=scale.pick(SHRINK))
     with report.step("getting memory"):
-        np.ones(MEMORY // scale.shrink, np.uint8)
+        np.ones(MEMORY // scale.pick(SHRINK), np.uint8)
     with report.step("compiling"):
         compile_all()
-    against_study(report, scale)
-    against_peers(report, scale)
-    real = real_workloads(report, scale)
-    sweeps = sensitivity(report, scale)
-    findings(report, real, sweeps, knobs(report, scale))
-    advice(report, quick)
-    intrawindow_spark.run(report, quick)
+    race_study(report, scale)
+    race_peers(report, scale)
+    real = measure_real_workloads(report, scale)
+    sweeps = measure_sensitivity(report, scale)
+    judge_findings(report, real, sweeps, vary_knobs(report, scale))
+    measure_advice(report, scale)
+    run_part(report, scale, "benchmarks.intrawindow.spark")
 
 
 def compile_all() -> None:
     """Compile what is going to be measured, on small inputs: with threads, and without."""
-    for workload in (static_micro(100_000, 10), static_micro(1_000), micro(10, 20, 50, 2)):
-        simulate_all(arrivals_of(workload))
+    for workload in (
+        make_static_micro(100_000, 10),
+        make_static_micro(1_000),
+        make_micro(10, 20, 50, 2),
+    ):
+        simulate_all(encode_workload(workload))

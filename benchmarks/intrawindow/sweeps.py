@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.harness.figures import Figure, Scale
+from benchmarks.harness.figures import AxisScale, Figure
 from benchmarks.harness.report import Report
 from benchmarks.intrawindow.algorithms import LABELS, Outcomes
 from benchmarks.intrawindow.simulator import PHASES, Outcome
@@ -32,17 +32,17 @@ class Sweep:
             for value, outcomes in self.points.items()
         }
 
-    def draw(self, metric: str, scales: tuple[Scale, Scale]) -> Figure:
+    def draw(self, metric: str, scales: tuple[AxisScale, AxisScale]) -> Figure:
         """Return one metric as lines over the values."""
         up, get = METRICS[metric]
-        file = f"{file_name(self.name)}-{metric}"
+        file = f"{make_file_name(self.name)}-{metric}"
         figure = Figure(file, f"{self.title}: {metric}", self.across, up, scales)
         for value, outcomes in self.points.items():
             for name, outcome in outcomes.items():
                 figure.add(LABELS[name], value, get(outcome))
         return figure
 
-    def enter(self, report: Report, across: Scale = "log") -> "Sweep":
+    def enter(self, report: Report, across: AxisScale = "log") -> "Sweep":
         """Enter the table and the figures into a report."""
         title = f"{self.name}: {self.title}"
         report.detail(title, self.table())
@@ -52,19 +52,19 @@ class Sweep:
         return self
 
 
-def file_name(name: str) -> str:
+def make_file_name(name: str) -> str:
     """Return the beginning of the names of a figure's files.
 
-    >>> file_name("Fig. 9")
+    >>> make_file_name("Fig. 9")
     'fig-9'
     """
     return name.lower().replace(". ", "-").replace(", ", "-").replace(" ", "-")
 
 
-def breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> Figure:
+def draw_breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> Figure:
     """Return where the time of some runs goes, as bars of phases; without waiting."""
     figure = Figure(
-        *(file_name(name), title, across, "ns a tuple", ("linear", "linear")),
+        *(make_file_name(name), title, across, "ns a tuple", ("linear", "linear")),
         ticks=tuple(bars),
         stacked=True,
     )
@@ -74,6 +74,6 @@ def breakdown(name: str, title: str, across: str, bars: dict[str, Outcome]) -> F
     return figure
 
 
-def rounded(outcome: Outcome) -> dict[str, float]:
+def round_breakdown(outcome: Outcome) -> dict[str, float]:
     """Return a breakdown as it goes into a table, ns a tuple."""
     return {phase: round(spent, 2) for phase, spent in outcome.breakdown.items()}

@@ -86,14 +86,14 @@ def repeat_keys(rng: np.random.Generator, rows: int, dupe: int) -> Keys:
     return keys
 
 
-def spread(rng: np.random.Generator, rows: int, window: float, skew: float) -> Times:
+def draw_times(rng: np.random.Generator, rows: int, window: float, skew: float) -> Times:
     """Return the times of arrival of a stream."""
     if skew == 0:
         return np.arange(rows, dtype=np.float64) * (window / max(rows, 1))
     return draw_zipf(rng, skew, max(int(window), 1), rows).astype(np.float64)
 
 
-def micro(
+def make_micro(
     rate_left: float,
     rate_right: float,
     window: float = 1_000,
@@ -112,13 +112,13 @@ def micro(
         rng.shuffle(right)
     else:
         right = repeat_keys(rng, rights, dupe)
-    left_times = spread(rng, lefts, window, arrival_skew)
-    right_times = spread(rng, rights, window, arrival_skew)
+    left_times = draw_times(rng, lefts, window, arrival_skew)
+    right_times = draw_times(rng, rights, window, arrival_skew)
     matches = count_matches(left, right)
     return Workload("Micro", left, right, left_times, right_times, window, matches)
 
 
-def static_micro(rows: int, dupe: int = 1, seed: int = SEED) -> Workload:
+def make_static_micro(rows: int, dupe: int = 1, seed: int = SEED) -> Workload:
     """Draw Micro at rest, of which each key occurs ``dupe`` times on each side."""
     rng = np.random.default_rng(seed)
     left, right = (repeat_keys(rng, rows, dupe) for _ in range(2))
@@ -129,7 +129,7 @@ def static_micro(rows: int, dupe: int = 1, seed: int = SEED) -> Workload:
     )
 
 
-def static_foreign(lefts: int, rights: int, seed: int = SEED) -> Workload:
+def make_static_foreign(lefts: int, rights: int, seed: int = SEED) -> Workload:
     """Draw unique keys at rest, and foreign keys to them."""
     rng = np.random.default_rng(seed)
     left, right = repeat_keys(rng, lefts, 1), rng.integers(0, lefts, rights)
@@ -137,16 +137,16 @@ def static_foreign(lefts: int, rights: int, seed: int = SEED) -> Workload:
     return Workload(name, left, right, np.zeros(lefts), np.zeros(rights), 0, rights)
 
 
-def ysb(rate: float = YSB_RATE, window: float = YSB_WINDOW, seed: int = SEED) -> Workload:
+def make_ysb(rate: float = YSB_RATE, window: float = YSB_WINDOW, seed: int = SEED) -> Workload:
     """Draw the Yahoo benchmark: campaigns at rest, and a steady stream of advertisements."""
     rng = np.random.default_rng(seed)
     rows = round(rate * window)
     left, right = rng.permutation(YSB_CAMPAIGNS), rng.integers(0, YSB_CAMPAIGNS, rows)
-    times = np.zeros(YSB_CAMPAIGNS), spread(rng, rows, window, 0)
+    times = np.zeros(YSB_CAMPAIGNS), draw_times(rng, rows, window, 0)
     return Workload("YSB", left, right, *times, window, rows)
 
 
-def debs(rows: int = DEBS_ROWS, seed: int = SEED) -> Workload:
+def make_debs(rows: int = DEBS_ROWS, seed: int = SEED) -> Workload:
     """Draw posts and comments at rest, by their users, of whom some write much more than others."""
     rng = np.random.default_rng(seed)
     left, right = (draw_zipf(rng, DEBS_SKEW, users, rows) for users in DEBS_USERS)

@@ -9,12 +9,13 @@ ranges, those of the others are copied; pairs are not written out.
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.runs.bi_sort import BISort
 from streamjoin.indexes.tables.rap_table import RaPTable
@@ -36,26 +37,26 @@ PROBES = 1 << 15  # of a batch, where it is not what varies
 Make = Callable[[int], Index]  # takes how many tuples are going to come
 
 
-def rap_table(capacity: int, partition: int = 64) -> RaPTable:
+def make_rap_table(capacity: int, partition: int = 64) -> RaPTable:
     """Make a table that knows how keys are spread, as it does after some adjustments."""
     partitions = max(capacity // partition, 1)
     splitters = np.linspace(0, SPAN, partitions + 1)[1:-1].astype(np.int64)
     return RaPTable(capacity, partitions, splitters)
 
 
-def wib_tree(capacity: int, partition: int = 64) -> WiBTree:
+def make_wib_tree(capacity: int, partition: int = 64) -> WiBTree:
     """Make a tree whose leaves hold so many tuples on average: they are 2/3 full."""
     return WiBTree(capacity, max(partition * 3 // 2 // 8 * 8, 8))
 
 
 STRUCTURES: dict[str, Make] = {
     "BI-Sort": partial(BISort, threads=2),
-    "RaP-Table": rap_table,
+    "RaP-Table": make_rap_table,
     "WiB+-Tree": WiBTree,
 }
 
 
-class Bed:
+class SubwindowBench:
     """Random keys, drawn once."""
 
     def __init__(self, report: Report, rows: int, seed: int) -> None:
@@ -84,9 +85,7 @@ class Bed:
             end = min(begin + batch, rows)
             keys = np.arange(begin, end) if rising else np.sort(self.keys[begin:end])
             row_ids = np.arange(begin, end, dtype=np.int32)
-            start = perf_counter()
-            index.insert(keys, row_ids)
-            seconds += perf_counter() - start
+            seconds += time_call(index.insert, keys, row_ids)
             done += end - begin
             if seconds > 4 * SECONDS:
                 break
@@ -97,15 +96,12 @@ class Bed:
     ) -> float:
         """Return M probes/s, the median over some batches."""
         reach = 0 if equal else int(SPAN / rows * matches / 2)
-        rates: list[float] = []
-        begin = perf_counter()
-        while len(rates) < 3 or (perf_counter() - begin < SECONDS and len(rates) < 64):
+
+        def probe_batch() -> float:
             keys = np.sort(self._probes(batch, rows // int(matches) if equal else 0))
-            start = perf_counter()
-            for _ in index.probe(keys - reach, keys + reach):
-                pass
-            rates.append(batch / (perf_counter() - start) / 1e6)
-        return median(rates)
+            return batch / time_call(probe_all, index, keys, reach) / 1e6
+
+        return median(repeat(probe_batch, 3, seconds=SECONDS, most=64))
 
     def _probes(self, batch: int, stored: int) -> Keys:
         """Return probing keys: any, or such that are stored."""
@@ -114,82 +110,92 @@ class Bed:
         return self.rng.integers(0, SPAN, batch)
 
 
-def compile_all(bed: Bed) -> None:
+def probe_all(index: Index, keys: Keys, reach: int) -> None:
+    """Find the tuples within ``reach`` of some keys."""
+    for _ in index.probe(keys - reach, keys + reach):
+        pass
+
+
+def compile_all(bench: SubwindowBench) -> None:
     """Compile what is going to be measured."""
     for make in (*STRUCTURES.values(), BTree):
-        bed.insert_rate(make, 1 << 14, 64)
-        bed.probe_rate(bed.filled(make, 1 << 14), 1 << 14, 64, 1)
+        bench.insert_rate(make, 1 << 14, 64)
+        bench.probe_rate(bench.filled(make, 1 << 14), 1 << 14, 64, 1)
 
 
-def partitions(bed: Bed) -> None:
+def measure_partitions(bench: SubwindowBench) -> None:
     """Figures 10a to e and 11a to e: one structure, by batch, partition and matches."""
-    makes: dict[str, Callable[..., Index]] = {"RaP-Table": rap_table, "WiB+-Tree": wib_tree}
-    small = bed.rows // 16
+    makes: dict[str, Callable[..., Index]] = {
+        "RaP-Table": make_rap_table,
+        "WiB+-Tree": make_wib_tree,
+    }
+    small = bench.rows // 16
     for number, (name, sized) in zip((10, 11), makes.items(), strict=True):
-        with bed.report.step(f"figure {number}: {name}"):
+        with bench.report.step(f"figure {number}: {name}"):
             by_part = Figure(f"fig{number}a", f"{name}: insert, by partition size", BATCH, RATE)
             by_rows = Figure(f"fig{number}b", f"{name}: insert, by subwindow", BATCH, RATE)
             for batch in BATCHES:
                 for partition in (32, 64, 256, 1024):
                     make = partial(sized, partition=partition)
-                    rate = bed.insert_rate(make, bed.rows, batch)
+                    rate = bench.insert_rate(make, bench.rows, batch)
                     by_part.add(f"{partition} tuples", batch, rate)
-                for rows in (bed.rows // 128, small, bed.rows):
-                    rate = bed.insert_rate(partial(sized, partition=64), rows, batch)
+                for rows in (bench.rows // 128, small, bench.rows):
+                    rate = bench.insert_rate(partial(sized, partition=64), rows, batch)
                     by_rows.add(f"{rows:,} tuples", batch, rate)
             equal = Figure(f"fig{number}c", f"{name}: equal keys, one match", TUPLES, RATE)
             for partition in (16, 32, 64, 128, 256, 1024):
-                for rows in (bed.rows // 128, small, bed.rows):
-                    index = bed.filled(partial(sized, partition=partition), rows)
-                    rate = bed.probe_rate(index, rows, PROBES, 1, equal=True)
+                for rows in (bench.rows // 128, small, bench.rows):
+                    index = bench.filled(partial(sized, partition=partition), rows)
+                    rate = bench.probe_rate(index, rows, PROBES, 1, equal=True)
                     equal.add(f"{rows:,} tuples", partition, rate)
             bands = Figure(f"fig{number}e", f"{name}: band", MATCHES, RATE)
             equals = Figure(f"fig{number}d", f"{name}: equal keys", MATCHES, RATE)
             for partition in (32, 64, 256, 1024):
-                index = bed.filled(partial(sized, partition=partition), bed.rows)
+                index = bench.filled(partial(sized, partition=partition), bench.rows)
                 for matches in SELECTIVITIES:
-                    rate = bed.probe_rate(index, bed.rows, PROBES, matches)
+                    rate = bench.probe_rate(index, bench.rows, PROBES, matches)
                     bands.add(f"{partition} tuples", matches, rate)
                 del index
                 for matches in SELECTIVITIES[::2]:
-                    index = bed.filled(partial(sized, partition=partition), bed.rows, matches)
-                    rate = bed.probe_rate(index, bed.rows, PROBES, matches, equal=True)
+                    index = bench.filled(partial(sized, partition=partition), bench.rows, matches)
+                    rate = bench.probe_rate(index, bench.rows, PROBES, matches, equal=True)
                     equals.add(f"{partition} tuples", matches, rate)
-            bed.report.figures += [by_part, by_rows, equal, equals, bands]
+            bench.report.figures += [by_part, by_rows, equal, equals, bands]
 
 
-def bi_sort(bed: Bed) -> None:
+def measure_bi_sort(bench: SubwindowBench) -> None:
     """Figure 12: BI-Sort, by batch, subwindow, matches and buffer."""
-    with bed.report.step("figure 12: BI-Sort"):
+    with bench.report.step("figure 12: BI-Sort"):
         inserts = Figure("fig12b", "BI-Sort: insert, by subwindow", BATCH, RATE)
         probes = Figure("fig12c", "BI-Sort: band, one match, by subwindow", BATCH, RATE)
         matched = Figure("fig12e", "BI-Sort: matches are ranges", MATCHES, RATE)
         buffers = Figure("fig12f", "BI-Sort: insert into 65,536 tuples, by buffer", BATCH, RATE)
-        for rows in (bed.rows // 128, bed.rows // 16, bed.rows):
-            index = bed.filled(STRUCTURES["BI-Sort"], rows)
+        for rows in (bench.rows // 128, bench.rows // 16, bench.rows):
+            index = bench.filled(STRUCTURES["BI-Sort"], rows)
             for batch in BATCHES:
                 label = f"{rows:,} tuples"
-                inserts.add(label, batch, bed.insert_rate(STRUCTURES["BI-Sort"], rows, batch))
-                probes.add(label, batch, bed.probe_rate(index, rows, batch, 1))
+                inserts.add(label, batch, bench.insert_rate(STRUCTURES["BI-Sort"], rows, batch))
+                probes.add(label, batch, bench.probe_rate(index, rows, batch, 1))
         for matches in SELECTIVITIES:
-            index = bed.filled(STRUCTURES["BI-Sort"], bed.rows, matches)
-            rate = bed.probe_rate(index, bed.rows, PROBES, matches, equal=True)
+            index = bench.filled(STRUCTURES["BI-Sort"], bench.rows, matches)
+            rate = bench.probe_rate(index, bench.rows, PROBES, matches, equal=True)
             matched.add("equal keys", matches, rate)
-        index = bed.filled(STRUCTURES["BI-Sort"], bed.rows)
-        turns: dict[int, list[float]] = {matches: [] for matches in SELECTIVITIES}
-        for _ in range(9):
-            for matches, found in turns.items():
-                found.append(bed.probe_rate(index, bed.rows, PROBES, matches))
-        rates = [median(found) for found in turns.values()]
+        index = bench.filled(STRUCTURES["BI-Sort"], bench.rows)
+        rivals = {
+            matches: partial(bench.probe_rate, index, bench.rows, PROBES, matches)
+            for matches in SELECTIVITIES
+        }
+        rates = [median(found) for found in take_turns(rivals, 9).values()]
         for matches, rate in zip(SELECTIVITIES, rates, strict=True):
             matched.add("band", matches, rate)
         for buffer in (16, 256, 1024, 8192):
             for batch in (1, 4, 16, 64, 256, 1024, 4096):
                 make = partial(BISort, buffer_capacity=buffer)
-                buffers.add(f"buffer of {buffer}", batch, bed.insert_rate(make, 1 << 16, batch))
-        bed.report.figures += [inserts, probes, matched, buffers]
-    bed.report.at_most(
-        f"BI-Sort, {bed.rows:,}: change of the probing rate from 1 match to {SELECTIVITIES[-1]:,}",
+                buffers.add(f"buffer of {buffer}", batch, bench.insert_rate(make, 1 << 16, batch))
+        bench.report.figures += [inserts, probes, matched, buffers]
+    bench.report.at_most(
+        f"BI-Sort, {bench.rows:,}: "
+        f"change of the probing rate from 1 match to {SELECTIVITIES[-1]:,}",
         max(rates) / min(rates) - 1,
         0.10,
         Series("BI-Sort by matches", tuple(rates), "M/s"),
@@ -197,59 +203,55 @@ def bi_sort(bed: Bed) -> None:
     )
 
 
-def compare(bed: Bed, turns: int = 5) -> None:
+def compare_structures(bench: SubwindowBench, rounds: int = 5) -> None:
     """Figure 13: the three structures side by side, and what is claimed of them."""
-    inserts = Figure("fig13a", f"insert into {bed.rows:,} tuples", BATCH, RATE)
-    probes = Figure("fig13b", f"band, {bed.rows:,} tuples, batches of {PROBES:,}", MATCHES, RATE)
-    with bed.report.step("figure 13: the structures side by side"):
+    inserts = Figure("fig13a", f"insert into {bench.rows:,} tuples", BATCH, RATE)
+    probes = Figure("fig13b", f"band, {bench.rows:,} tuples, batches of {PROBES:,}", MATCHES, RATE)
+    with bench.report.step("figure 13: the structures side by side"):
         for name, make in STRUCTURES.items():
             for batch in BATCHES:
-                inserts.add(name, batch, bed.insert_rate(make, bed.rows, batch))
-        held = {name: bed.filled(make, bed.rows) for name, make in STRUCTURES.items()}
-        series: dict[str, list[float]] = {name: [] for name in held}
-        for _ in range(turns):
-            for name, index in held.items():
-                series[name].append(bed.probe_rate(index, bed.rows, PROBES, 1))
+                inserts.add(name, batch, bench.insert_rate(make, bench.rows, batch))
+        held = {name: bench.filled(make, bench.rows) for name, make in STRUCTURES.items()}
+        rivals = {
+            name: partial(bench.probe_rate, index, bench.rows, PROBES, 1)
+            for name, index in held.items()
+        }
+        rates = take_turns(rivals, rounds)
         for matches in SELECTIVITIES:
             for name, index in held.items():
-                probes.add(name, matches, bed.probe_rate(index, bed.rows, PROBES, matches))
-    bed.report.figures += [inserts, probes]
-    sorts, table, tree = (Series(f"probe {n}", tuple(v), "M/s") for n, v in series.items())
-    note = f"{bed.rows:,} tuples, batches of {PROBES:,}, one match"
-    ratio = sorts.median / table.median
-    bed.report.at_least("band probing: BI-Sort vs RaP-Table", ratio, 1.6, sorts, table, note)
-    ratio = table.median / tree.median
-    bed.report.at_least("band probing: RaP-Table vs WiB+-Tree", ratio, 1.0, table, tree, note)
+                probes.add(name, matches, bench.probe_rate(index, bench.rows, PROBES, matches))
+    bench.report.figures += [inserts, probes]
+    sorts, table, tree = make_series(rates, "M/s", "probe {}").values()
+    note = f"{bench.rows:,} tuples, batches of {PROBES:,}, one match"
+    bench.report.rate_ratio("band probing: BI-Sort vs RaP-Table", sorts, table, 1.6, note)
+    bench.report.rate_ratio("band probing: RaP-Table vs WiB+-Tree", table, tree, 1.0, note)
 
 
-def against_b_tree(bed: Bed, turns: int = 3) -> None:
+def race_b_tree(bench: SubwindowBench, rounds: int = 3) -> None:
     """Figure 11f, and ever-rising keys."""
     figure = Figure("fig11f", "WiB+-Tree over B+-tree", BATCH, "times as fast", ("log", "linear"))
-    with bed.report.step("figure 11f: WiB+-Tree and B+-tree"):
+    with bench.report.step("figure 11f: WiB+-Tree and B+-tree"):
         for batch in BATCHES:
             trees: dict[str, Make] = {"wib": WiBTree, "b": BTree}
-            inserts = {n: bed.insert_rate(make, bed.rows, batch) for n, make in trees.items()}
+            inserts = {n: bench.insert_rate(make, bench.rows, batch) for n, make in trees.items()}
             figure.add("insert", batch, inserts["wib"] / inserts["b"])
-            held = {n: bed.filled(make, bed.rows) for n, make in trees.items()}
+            held = {n: bench.filled(make, bench.rows) for n, make in trees.items()}
             for label, matches, equal in (("equal keys", 1, True), ("band", 1, False)):
                 rates = {
-                    n: bed.probe_rate(index, bed.rows, batch, matches, equal)
+                    n: bench.probe_rate(index, bench.rows, batch, matches, equal)
                     for n, index in held.items()
                 }
                 figure.add(f"probe, {label}", batch, rates["wib"] / rates["b"])
         rates_of = {
-            "WiB+-Tree": partial(bed.insert_rate, WiBTree, bed.rows, PROBES),
-            "B+-tree": partial(bed.insert_rate, BTree, bed.rows, PROBES),
-            "WiB+-Tree, rising": partial(bed.insert_rate, WiBTree, bed.rows, PROBES, rising=True),
+            "WiB+-Tree": partial(bench.insert_rate, WiBTree, bench.rows, PROBES),
+            "B+-tree": partial(bench.insert_rate, BTree, bench.rows, PROBES),
+            "WiB+-Tree, rising": partial(
+                bench.insert_rate, WiBTree, bench.rows, PROBES, rising=True
+            ),
         }
-        found: dict[str, list[float]] = {name: [] for name in rates_of}
-        for _ in range(turns):
-            for name, rate in rates_of.items():
-                found[name].append(rate())
-    bed.report.figures.append(figure)
-    wide, plain, rising = (Series(f"insert {n}", tuple(v), "M/s") for n, v in found.items())
-    note = f"{bed.rows:,} tuples, batches of {PROBES:,}"
-    ratio = wide.median / plain.median
-    bed.report.at_least("insert: WiB+-Tree vs B+-tree", ratio, 3.0, wide, plain, note)
-    ratio = rising.median / wide.median
-    bed.report.at_least("insert: WiB+-Tree, rising keys", ratio, 0.8, rising, wide, note)
+        found = take_turns(rates_of, rounds)
+    bench.report.figures.append(figure)
+    wide, plain, rising = make_series(found, "M/s", "insert {}").values()
+    note = f"{bench.rows:,} tuples, batches of {PROBES:,}"
+    bench.report.rate_ratio("insert: WiB+-Tree vs B+-tree", wide, plain, 3.0, note)
+    bench.report.rate_ratio("insert: WiB+-Tree, rising keys", rising, wide, 0.8, note)

@@ -8,16 +8,18 @@ size of a partition, N / P. Tuples are 12 bytes, a 64-bit key and a row id; the 
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
+from benchmarks.harness.full_windows import FullWindow
 from benchmarks.harness.nested_loop import PlainScan
-from benchmarks.harness.report import Report, Series
-from benchmarks.harness.workloads import FullWindow
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.panjoin import structures
-from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, Bed
+from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, SubwindowBench
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.tables.rap_table import RaPTable
 from streamjoin.joins.deliver import gather, keep_ranges
@@ -28,27 +30,28 @@ RATE = "M tuples/s, both streams"
 NAMES = {"BI-Sort": "bi_sort", "RaP-Table": "rap_table", "WiB+-Tree": "wib_tree"}
 BATCHES = [1 << shift for shift in (9, 12, 15, 17)]
 SELECTIVITIES = [1 << shift for shift in (0, 3, 6, 9, 12)]
+ROWS = Sized(full=1 << 23, quick=1 << 20)  # of a subwindow, and of a window
 PROBES, NESTED = 1 << 15, 1 << 8  # rows of a batch; nested loops take as long for each row
 ADJUSTMENTS, ENOUGH = 8, 3
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` uses an eighth of the sizes."""
-    rows = (1 << 20) if quick else (1 << 23)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    rows = scale.pick(ROWS)
     report.settings.update(threads=2, rows=rows)
-    bed = Bed(report, rows, seed=11)
+    bench = SubwindowBench(report, rows, seed=11)
     with report.step("compiling"):
-        structures.compile_all(bed)
-    adjustments(report, rows // 4)
-    structures.compare(bed)
-    structures.against_b_tree(bed)
-    structures.bi_sort(bed)
-    two_threads(bed)
-    whole_join(report, rows, 100 * rows / (1 << 23), 1000 * rows / (1 << 23))
-    structures.partitions(bed)
+        structures.compile_all(bench)
+    measure_adjustments(report, rows // 4)
+    structures.compare_structures(bench)
+    structures.race_b_tree(bench)
+    structures.measure_bi_sort(bench)
+    measure_two_threads(bench)
+    measure_whole_join(report, rows, 100 * rows / (1 << 23), 1000 * rows / (1 << 23))
+    structures.measure_partitions(bench)
 
 
-def adjustments(report: Report, rows: int) -> None:
+def measure_adjustments(report: Report, rows: int) -> None:
     """Figure 10f: how soon the splitters fit, from a table that knows nothing."""
     rng = np.random.default_rng(report.seed("adjustments", 5))
     figure = Figure(
@@ -60,7 +63,7 @@ def adjustments(report: Report, rows: int) -> None:
     )
     worst = 0.0
     with report.step("figure 10f: adjustments"):
-        for label, (partitions, draw) in distributions(rng, rows).items():
+        for label, (partitions, draw) in list_distributions(rng, rows).items():
             splitters = np.linspace(0, 2**32, partitions + 1)[1:-1].astype(np.int64)
             table, errors = RaPTable(rows, partitions, splitters), []
             for number in range(ADJUSTMENTS + 1):
@@ -80,7 +83,9 @@ def adjustments(report: Report, rows: int) -> None:
     )
 
 
-def distributions(rng: np.random.Generator, rows: int) -> dict[str, tuple[int, Callable[[], Keys]]]:
+def list_distributions(
+    rng: np.random.Generator, rows: int
+) -> dict[str, tuple[int, Callable[[], Keys]]]:
     """Return partitions, and a function that draws keys in [0, 2^32), as in figure 10f."""
 
     def hills(width: float, count: int) -> Keys:
@@ -110,38 +115,28 @@ def distributions(rng: np.random.Generator, rows: int) -> dict[str, tuple[int, C
     }
 
 
-def two_threads(bed: Bed) -> None:
+def measure_two_threads(bench: SubwindowBench) -> None:
     """Probing with two threads, each half of a sorted batch."""
 
-    def rate(index: Index, keys: Keys, threads: int) -> float:
-        reach = int(SPAN / bed.rows / 2)
-        parts = np.array_split(keys, threads)
+    reach = int(SPAN / bench.rows / 2)
 
-        def probe(part: Keys) -> None:
-            for _ in index.probe(part - reach, part + reach):
-                pass
-
-        begin = perf_counter()
-        share(probe, parts, threads)
-        return keys.size / (perf_counter() - begin) / 1e6
+    def rate(index: Index, batch: int, threads: int) -> float:
+        parts = np.array_split(np.sort(bench.rng.integers(0, SPAN, batch)), threads)
+        probe = partial(structures.probe_all, index, reach=reach)
+        return batch / time_call(share, probe, parts, threads) / 1e6
 
     for name, make in STRUCTURES.items():
-        index = bed.filled(make, bed.rows)
+        index = bench.filled(make, bench.rows)
         for batch in (1 << 16, 1 << 18):
-            rates: dict[int, list[float]] = {1: [], 2: []}
             label = f"{name}, batches of {batch:,}"
-            with bed.report.step(f"two threads: {label}"):
-                begin = perf_counter()
-                while len(rates[1]) < 9 or perf_counter() - begin < 4 * SECONDS:
-                    for threads in (1, 2):
-                        keys = np.sort(bed.rng.integers(0, SPAN, batch))
-                        rates[threads].append(rate(index, keys, threads))
-            one, two = (Series(f"{label}: {n} threads", tuple(v), "M/s") for n, v in rates.items())
-            ratio = two.median / one.median
-            bed.report.at_least(f"probing with two threads: {label}", ratio, 1.6, two, one)
+            rivals = {str(threads): partial(rate, index, batch, threads) for threads in (1, 2)}
+            with bench.report.step(f"two threads: {label}"):
+                rates = take_turns(rivals, 9, seconds=4 * SECONDS)
+            one, two = make_series(rates, "M/s", f"{label}: {{}} threads").values()
+            bench.report.rate_ratio(f"probing with two threads: {label}", two, one, 1.6)
 
 
-def whole_join(report: Report, window: int, target: float, bi_sort_target: float) -> None:
+def measure_whole_join(report: Report, window: int, target: float, bi_sort_target: float) -> None:
     """Figure 15a to f: two full windows, both streams pushing."""
     equal = Figure("fig15a", f"equal keys, one match, windows of {window:,}", BATCH, RATE)
     bands = Figure("fig15b", f"band, windows of {window:,}, batches of {PROBES:,}", MATCHES, RATE)
@@ -162,30 +157,32 @@ def whole_join(report: Report, window: int, target: float, bi_sort_target: float
                 full = FullWindow(
                     window, batch, 1, algorithm, keep_ranges, 3, on="l.x = r.x", span=window
                 )
-                equal.add(name, batch, rate_of(full))
+                equal.add(name, batch, measure_rate(full))
             for matches in SELECTIVITIES:
                 full = FullWindow(window, PROBES, matches, algorithm, keep_ranges, 3)
-                rates = rates_of(full)
+                rates = measure_rates(full)
                 bands.add(name, matches, median(rates))
                 nested[window].add(name, matches, median(rates))
                 if matches == 1:
                     found[name] = Series(f"whole join, {name}", tuple(rates), "M/s")
                 small = FullWindow(window // 8, PROBES, matches, algorithm, keep_ranges, 3)
-                nested[window // 8].add(name, matches, rate_of(small))
+                nested[window // 8].add(name, matches, measure_rate(small))
                 if matches <= 64:
-                    gathered = rate_of(FullWindow(window, PROBES, matches, algorithm, gather, 3))
+                    gathered = measure_rate(
+                        FullWindow(window, PROBES, matches, algorithm, gather, 3)
+                    )
                     share.add(name, matches, max(1 - gathered / median(rates), 0))
                 if matches in (1, 64):
                     for threads in (1, 2):
                         full = FullWindow(
                             window, PROBES, matches, algorithm, keep_ranges, 3, threads=threads
                         )
-                        workers.add(f"{name}, {matches} matches", threads, rate_of(full))
+                        workers.add(f"{name}, {matches} matches", threads, measure_rate(full))
         loops = {}
         for label, make_index in (("nested loop", PlainScan), ("nested loop, SIMD", None)):
             for size, figure in nested.items():
                 full = FullWindow(size, NESTED, 1, "scan", keep_ranges, 3, make_index=make_index)
-                rates = rates_of(full, turns=3)
+                rates = measure_rates(full, rounds=3)
                 if size == window:
                     loops[label] = Series(f"whole join, {label}", tuple(rates), "M/s")
                 for matches in (SELECTIVITIES[0], SELECTIVITIES[-1]):  # it does not matter
@@ -194,23 +191,19 @@ def whole_join(report: Report, window: int, target: float, bi_sort_target: float
     for label, loop in loops.items():
         for name, series in found.items():
             least = bi_sort_target if name == "BI-Sort" else target
-            ratio = series.median / loop.median
             title = f"whole join, {window:,}: {name} vs {label}"
-            report.at_least(title, ratio, least, series, loop, "one match")
+            report.rate_ratio(title, series, loop, least, "one match")
 
 
-def rate_of(full: FullWindow) -> float:
+def measure_rate(full: FullWindow) -> float:
     """Return M tuples/s, the median of some steps."""
-    return median(rates_of(full))
+    return median(measure_rates(full))
 
 
-def rates_of(full: FullWindow, turns: int = 5) -> list[float]:
+def measure_rates(full: FullWindow, rounds: int = 5) -> list[float]:
     """Return M tuples/s of some steps, after a first one."""
-    full.run(1)
-    rates: list[float] = []
-    begin = perf_counter()
-    while len(rates) < turns or (perf_counter() - begin < SECONDS and len(rates) < 100):
-        start = perf_counter()
-        full.run(1)
-        rates.append(2 * full.batch / (perf_counter() - start) / 1e6)
-    return rates
+
+    def rate() -> float:
+        return 2 * full.batch / time_call(full.run, 1) / 1e6
+
+    return repeat(rate, rounds, warmup=1, seconds=SECONDS, most=100)

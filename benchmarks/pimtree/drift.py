@@ -11,19 +11,23 @@ place and the variance in another; here it is the deviation, which is harder::
 """
 
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
-from benchmarks.pimtree.scale import Scale
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.shared_runs import CHUNK, SharedRun, Way
-from benchmarks.pimtree.tuple_streams import GAUSSIAN, SPAN, square
+from benchmarks.pimtree.workloads import GAUSSIAN, SPAN, make_square
 from streamjoin.indexes.trees.pim_tree import TREES
 from streamjoin.kernels.compile import Keys
 
-SHIFTS, QUICK_SHIFTS = (0.2, 0.4, 0.6, 0.8, 1), (0.4, 1)
+WINDOW = Sized(full=1 << 20, quick=1 << 17)
+SHIFTS = Sized(full=(0.2, 0.4, 0.6, 0.8, 1), quick=(0.4, 1))
 PHASES = (4, 10, 4)  # in windows
 DEVIATION = 0.125
 RECOVERED = 0.95
@@ -51,7 +55,7 @@ class Drift:
         return 0 if place < self.first else 1 if place < self.first + self.second else 2
 
 
-def shares_of(run: SharedRun, keys: Keys) -> list[float]:
+def measure_shares(run: SharedRun, keys: Keys) -> list[float]:
     """Return which share of the keys each tree of T_I would take now, the busiest first."""
     pim = run.join.windows[0].pim
     count = int(pim.shape[TREES])
@@ -62,7 +66,7 @@ def shares_of(run: SharedRun, keys: Keys) -> list[float]:
 
 def make_run(window: int, slice_size: int) -> SharedRun:
     """Return a self-join of two threads whose window is full of keys around 0.5."""
-    load = replace(square(window, spread=GAUSSIAN), itself=True)
+    load = replace(make_square(window, spread=GAUSSIAN), itself=True)
     start = np.random.default_rng(5)
     run = SharedRun(load, fill=lambda count: GAUSSIAN.keys(start, count))
     run.change(Way(2))
@@ -70,7 +74,7 @@ def make_run(window: int, slice_size: int) -> SharedRun:
     return run
 
 
-def follow(
+def follow_drift(
     window: int, shift: float, slice_size: int
 ) -> tuple[list[tuple[int, float, float]], list[list[float]]]:
     """Join a drifting stream with itself; return rates by slice, and shares in the second phase.
@@ -79,24 +83,27 @@ def follow(
     """
     runs = {each: make_run(window, slice_size) for each in (shift, 0.0)}
     drifts = {each: Drift(window, each) for each in runs}
-    rates, shares = [], []
-    while (begin := drifts[shift].drawn) < drifts[shift].total:
-        found = {}
-        for each, run in runs.items():
-            keys = drifts[each].keys(slice_size)
-            if each == shift and drifts[shift].phase_of(begin) == 1:
-                shares.append(shares_of(run, keys[:SEEN]))
-            chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
-            found[each] = slice_size / run.pass_through(chunks) / 1e6
-        rates.append((begin, found[shift], found[0.0]))
+    shares: list[list[float]] = []
+
+    def pass_slice(each: float) -> float:
+        run, drift, begin = runs[each], drifts[each], drifts[each].drawn
+        keys = drift.keys(slice_size)
+        if each == shift and drift.phase_of(begin) == 1:
+            shares.append(measure_shares(run, keys[:SEEN]))
+        chunks = [run.entries(keys[at : at + CHUNK]) for at in range(0, slice_size, CHUNK)]
+        return slice_size / run.pass_through(chunks) / 1e6
+
+    slices = -(-drifts[shift].total // slice_size)
+    found = take_turns({each: partial(pass_slice, each) for each in runs}, slices)
     for run in runs.values():
         run.close()
-    return rates, shares
+    begins = [number * slice_size for number in range(slices)]
+    return list(zip(begins, found[shift], found[0.0], strict=True)), shares
 
 
-def drifts(report: Report, scale: Scale, quick: bool) -> None:
+def measure_drifts(report: Report, scale: Scale) -> None:
     """Figures 13a and 13b, and that the join recovers."""
-    window = scale.middle * 2 if quick else scale.middle
+    window = scale.pick(WINDOW)
     slice_size = window // 2
     speeds = Figure(
         "pim13b",
@@ -113,10 +120,10 @@ def drifts(report: Report, scale: Scale, quick: bool) -> None:
     )
     worst, note, busiest = np.inf, "", {}
     ours = theirs = None
-    for shift in QUICK_SHIFTS if quick else SHIFTS:
+    for shift in scale.pick(SHIFTS):
         name = f"r = {shift:g}"
         with report.step(f"figures 13a, 13b: drifting keys, {name}"):
-            rates, shares = follow(window, shift, slice_size)
+            rates, shares = follow_drift(window, shift, slice_size)
         phases = Drift(window, shift)
         by_phase: list[list[float]] = [[], [], []]  # times the stream that stands still
         speed: list[list[float]] = [[], [], []]

@@ -13,26 +13,31 @@ Merges are far apart, so entries pass as fast as they go until one is near (figu
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter, sleep
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
-from benchmarks.pimtree.scale import Scale
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.harness.series import Series
+from benchmarks.harness.turns import take_turns
 from benchmarks.pimtree.shared_runs import SharedRun, Way
+from benchmarks.pimtree.sizes import MIDDLE_WINDOW, WINDOWS
 from benchmarks.pimtree.threads import TASKS
-from benchmarks.pimtree.tuple_streams import square
+from benchmarks.pimtree.workloads import make_square
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
 from streamjoin.joins.shared.shared_window import edge_of
 from streamjoin.joins.shared.work_queue import NEVER, Entries
 
 TUPLES = 64  # of a chunk
 LOAD = 0.2  # of what two threads can do, which leaves a source that sends small chunks its time
-AROUND, QUICK_AROUND = (0.2, 0.8), (0.05, 0.15)  # seconds before a merge is due, and behind
+AROUND = Sized((0.2, 0.8), (0.05, 0.15))  # seconds before a merge is due, and behind
+TASK_SECONDS = Sized(full=0.5, quick=0.1)
 NONBLOCKING = 0.2  # of the latency with blocking merges
-RATIOS = (MERGE_RATIO, 1.0)
+MERGES = {MERGE_RATIO: Sized(full=9, quick=1), 1.0: Sized(full=2, quick=1)}  # by merge ratio
 KINDS = {"nonblocking": Way(2), "blocking": Way(2, blocking=True)}
 
 Seconds = NDArray[np.float64]
@@ -86,7 +91,7 @@ def follow_schedule(run: SharedRun, entries: Entries, rate: float) -> tuple[Seco
     return due, moments[through] - due
 
 
-def entries_to_merge(run: SharedRun) -> int:
+def count_entries_to_merge(run: SharedRun) -> int:
     """Return how many entries come before an index is merged."""
     sides = range(len(run.windows))
     limits = [int(limit) for limit in run.join.limits[: len(run.windows)]]
@@ -96,10 +101,13 @@ def entries_to_merge(run: SharedRun) -> int:
     return max(min(rows), 0) * len(run.windows)
 
 
-def wait_in_merge(run: SharedRun, rate: float, around: tuple[float, float], waits: Waits) -> None:
+def wait_in_merge(
+    run: SharedRun, way: Way, rate: float, around: tuple[float, float], waits: Waits
+) -> None:
     """Go on until a merge is near, then follow the schedule until it is over."""
+    run.change(way)
     before, behind = (int(seconds * rate) for seconds in around)
-    if (far := (entries_to_merge(run) - before) // 2 * 2) > 0:
+    if (far := (count_entries_to_merge(run) - before) // 2 * 2) > 0:
         run.pass_through(run.draw(far))
     while run.join._merging.locked():
         sleep(0.001)
@@ -116,30 +124,31 @@ def wait_in_merge(run: SharedRun, rate: float, around: tuple[float, float], wait
     waits.otherwise.append(latencies[~inside])
 
 
-def merges(report: Report, scale: Scale, quick: bool) -> None:
+def measure_merges(report: Report, scale: Scale) -> None:
     """Latency while an index is merged: in two phases, and all at once."""
-    window = scale.windows[-1] // 2
-    for ratio in RATIOS:
+    window = scale.pick(WINDOWS)[-1] // 2
+    for ratio, merges in MERGES.items():
         label = f"merge ratio {ratio:g}, windows of {window:,}"
-        times = 1 if quick else 9 if ratio < 1 else 2
         with report.step(f"latency in merges, {label}"):
-            run = SharedRun(square(window), ratio=ratio)
+            run = SharedRun(make_square(window), ratio=ratio)
             if ratio < 1:
                 run.rate(Way(2))  # the first merges find less memory than the others
             rate = LOAD * 1e6 * max(run.rate(Way(2), 1 << 18) for _ in range(3))
             waits = {name: Waits() for name in KINDS}
-            for _ in range(times):
-                for name, way in KINDS.items():
-                    run.change(way)
-                    wait_in_merge(run, rate, QUICK_AROUND if quick else AROUND, waits[name])
+            around = scale.pick(AROUND)
+            rivals = {
+                name: partial(wait_in_merge, run, way, rate, around, waits[name])
+                for name, way in KINDS.items()
+            }
+            take_turns(rivals, scale.pick(merges))
             run.close()
         summaries = {name: each.summary() for name, each in waits.items()}
         report.detail(f"latency in merges, {label}", {"tuples/s": rate, **summaries})
         if ratio == MERGE_RATIO:
-            claim(report, label, waits)
+            claim_merges(report, label, waits)
 
 
-def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
+def claim_merges(report: Report, label: str, waits: dict[str, Waits]) -> None:
     """Claim how much shorter the longest waits are when merges do not block.
 
     The p99 of all chunks decides, and a single stall of the machine is in it; the series beside it
@@ -150,7 +159,7 @@ def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
         return
     ours, theirs = (float(np.percentile(every[name], 99)) for name in KINDS)
     short, long = (
-        Series(f"{name}, p99 of each merge, {label}", tuple(p99s(waits[name])), "ms")
+        Series(f"{name}, p99 of each merge, {label}", tuple(list_p99s(waits[name])), "ms")
         for name in KINDS
     )
     report.at_most(
@@ -163,14 +172,14 @@ def claim(report: Report, label: str, waits: dict[str, Waits]) -> None:
     )
 
 
-def p99s(waits: Waits) -> Iterator[float]:
+def list_p99s(waits: Waits) -> Iterator[float]:
     """Return the p99 of each merge."""
     return (1e3 * float(np.percentile(each, 99)) for each in waits.during if each.size)
 
 
-def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
+def measure_task_sizes(report: Report, scale: Scale) -> None:
     """Figure 10d: the median latency by the size of a task."""
-    window = scale.middle
+    window = scale.pick(MIDDLE_WINDOW)
     figure = Figure(
         "pim10d",
         f"2 threads, windows of {window:,}, load {LOAD:.0%}",
@@ -179,11 +188,11 @@ def task_sizes(report: Report, scale: Scale, quick: bool) -> None:
         ("log", "linear"),
     )
     with report.step(f"figure 10d: latency by task size, windows of {window:,}"):
-        run = SharedRun(square(window))
+        run = SharedRun(make_square(window))
         rate = LOAD * 1e6 * max(run.rate(Way(2)) for _ in range(3))
         for task in TASKS:
             run.change(Way(2, task=task))
-            count = int((0.1 if quick else 0.5) * rate) // TUPLES * TUPLES
+            count = int(scale.pick(TASK_SECONDS) * rate) // TUPLES * TUPLES
             entries = Entries.concatenate(run.draw(count))
             _, latencies = follow_schedule(run, entries, rate)
             figure.add("2 threads", task, 1e3 * float(np.median(latencies)))

@@ -3,21 +3,21 @@
 A run owns a `SharedJoin` and draws the same streams as a `Race` over the same load. Windows are
 loaded at once into T_S; entries are made before a round begins; a round ends when the results of
 all its entries are delivered. How many threads there are, how large tasks are and whether merges
-block may change between rounds, so that those who are compared share one join and its luck::
+block may change between rounds, so that ways that are compared share one join and its luck::
 
     one run    | 1 thread | 2 threads | 2, blocking | 1 thread | 2 threads | ...      rounds
 
 Every tuple that is delivered lets one of its stream expire.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter, process_time
 
 import numpy as np
 
-from benchmarks.pimtree.tuple_joins import PIMTreeJoin
-from benchmarks.pimtree.tuple_streams import Load, Streams
+from benchmarks.pimtree.joins import PIMTreeJoin
+from benchmarks.pimtree.workloads import KeyRings, TupleLoad
 from streamjoin.indexes.trees import pim_tree as pims
 from streamjoin.indexes.trees.pim_tree import LOWEST, MERGE_RATIO, PIMTree
 from streamjoin.joins.shared.shared_join import TASK, SharedJoin
@@ -46,7 +46,7 @@ def full_index(keys: Keys, ratio: float = MERGE_RATIO, depth: int = LOWEST) -> P
 class LoadedPIMTreeJoin(PIMTreeJoin):
     """One thread without concurrency control, whose windows are loaded at once."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: KeyRings) -> None:
         super().__init__(streams, PIMTree)
         self.parts: list[list[Keys]] = [[], []]
 
@@ -96,7 +96,7 @@ class SharedRun:
 
     def __init__(
         self,
-        load: Load,
+        load: TupleLoad,
         ratio: float = MERGE_RATIO,
         depth: int = LOWEST,
         fill: Callable[[int], Keys] | None = None,
@@ -179,16 +179,3 @@ class SharedRun:
     def close(self) -> None:
         """Let the threads go."""
         self.join.close()
-
-
-def in_turns(
-    rounds: int, rivals: Mapping[str, Callable[[], float]], warm: bool = True
-) -> dict[str, list[float]]:
-    """Measure rates in turns, after one turn that does not count."""
-    rates: dict[str, list[float]] = {name: [] for name in rivals}
-    for turn in range(rounds + warm):
-        for name, measure in rivals.items():
-            rate = measure()
-            if turn >= warm:
-                rates[name].append(rate)
-    return rates

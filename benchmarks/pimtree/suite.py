@@ -11,12 +11,21 @@ that keys may drift. At the end, what the cost model predicts is held against wh
 from functools import partial
 
 from benchmarks.harness.report import Report
-from benchmarks.pimtree import drift, latency, model, structures, threads, windows
-from benchmarks.pimtree.scale import B_TREE, IM_TREE, PIM_TREE, RIVALS, Scale, scale_of
+from benchmarks.harness.scale import Scale
+from benchmarks.pimtree import cost_model, drift, latency, one_thread, structures, threads
+from benchmarks.pimtree.joins import (
+    B_TREE,
+    IM_TREE,
+    PIM_TREE,
+    RIVALS,
+    BChainJoin,
+    Make,
+    NestedJoin,
+)
+from benchmarks.pimtree.race import Race
 from benchmarks.pimtree.shared_runs import SharedRun, Way
-from benchmarks.pimtree.tuple_joins import BChainJoin, NestedJoin
-from benchmarks.pimtree.tuple_races import Make, Race
-from benchmarks.pimtree.tuple_streams import square
+from benchmarks.pimtree.sizes import POINT_SECONDS, WINDOWS
+from benchmarks.pimtree.workloads import make_square
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
 
 # The structures by their names in the cost model.
@@ -29,16 +38,15 @@ MODELLED: dict[str, tuple[str, Make]] = {
 }
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has smaller windows and less time."""
-    scale = scale_of(quick)
-    report.settings.update(threads=(1, 2), windows=scale.windows, merge_ratio=MERGE_RATIO)
-    report.seed("streams", square(1).seed)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
+    report.settings.update(threads=(1, 2), windows=scale.pick(WINDOWS), merge_ratio=MERGE_RATIO)
+    report.seed("streams", make_square(1).seed)
     with report.step("compiling"):
         compile_all()
-    one_thread(report, quick)
-    two_threads(report, quick)
-    cost_model(report, quick)
+    measure_one_thread(report, scale)
+    measure_two_threads(report, scale)
+    measure_cost_model(report, scale)
 
 
 def compile_all() -> None:
@@ -47,56 +55,53 @@ def compile_all() -> None:
         name: lambda streams, kind=kind: BChainJoin(streams, kind)
         for name, kind in structures.CHAINS.items()
     }
-    Race(square(1 << 12), RIVALS | chains | {"nested loop": NestedJoin}).run(1, 1 << 14)
-    shared = SharedRun(square(1 << 12))
+    Race(make_square(1 << 12), RIVALS | chains | {"nested loop": NestedJoin}).run(1, 1 << 14)
+    shared = SharedRun(make_square(1 << 12))
     shared.rate(Way(2), 1 << 14)
     shared.close()
 
 
-def one_thread(report: Report, quick: bool) -> None:
+def measure_one_thread(report: Report, scale: Scale) -> None:
     """Measure joins of one thread."""
-    scale = scale_of(quick)
-    structures.memory(report, windows.by_window(report, scale))
-    structures.chains(report, scale)
-    structures.insertion_depths(report, scale)
-    structures.merge_ratios(report, scale)
-    windows.match_rates(report, scale)
-    windows.nested_loops(report, scale)
-    windows.two_rates(report, scale)
-    windows.two_windows(report, scale)
-    windows.skewed_keys(report, scale)
-    windows.self_join(report, scale)
+    structures.measure_memory(report, one_thread.measure_windows(report, scale))
+    structures.measure_chains(report, scale)
+    structures.measure_insertion_depths(report, scale)
+    structures.measure_merge_ratios(report, scale)
+    one_thread.measure_match_rates(report, scale)
+    one_thread.measure_nested_loops(report, scale)
+    one_thread.measure_two_rates(report, scale)
+    one_thread.measure_two_windows(report, scale)
+    one_thread.measure_skewed_keys(report, scale)
+    one_thread.measure_self_join(report, scale)
 
 
-def two_threads(report: Report, quick: bool) -> None:
+def measure_two_threads(report: Report, scale: Scale) -> None:
     """Measure joins by threads that share indexes."""
-    scale = scale_of(quick)
-    threads.by_window(report, scale, quick)
-    latency.merges(report, scale, quick)
-    threads.skewed_keys(report, scale, quick)
-    drift.drifts(report, scale, quick)
-    threads.insertion_depths(report, scale, quick)
-    threads.merge_ratios(report, scale, quick)
-    threads.task_sizes(report, scale, quick)
-    latency.task_sizes(report, scale, quick)
-    threads.numbers_of_threads(report, scale, quick)
-    threads.self_join(report, scale, quick)
+    threads.measure_windows(report, scale)
+    latency.measure_merges(report, scale)
+    threads.measure_skewed_keys(report, scale)
+    drift.measure_drifts(report, scale)
+    threads.measure_insertion_depths(report, scale)
+    threads.measure_merge_ratios(report, scale)
+    threads.measure_task_sizes(report, scale)
+    latency.measure_task_sizes(report, scale)
+    threads.measure_numbers(report, scale)
+    threads.measure_self_join(report, scale)
 
 
-def cost_model(report: Report, quick: bool) -> None:
+def measure_cost_model(report: Report, scale: Scale) -> None:
     """Hold the cost model against measurements; those of figure 10a serve again."""
-    scale = scale_of(quick)
     measured = next(each.lines for each in report.figures if each.name == "pim10a")
-    model.predictions(report, quick, partial(nanoseconds, scale, measured))
+    cost_model.measure_predictions(report, scale, partial(measure_tuple_ns, scale, measured))
 
 
-def nanoseconds(
+def measure_tuple_ns(
     scale: Scale, measured: dict[str, list[tuple[float, float]]], structure: str, window: int
 ) -> float:
     """Return what a tuple takes, if it has been measured already or else now."""
     name, make = MODELLED[structure]
     rate = dict(measured.get(name, [])).get(window)
     if rate is None:
-        race = Race(square(window), {name: make}, slides=1)
-        rate = race.measure(scale.seconds / 4)[name]
+        race = Race(make_square(window), {name: make}, slides=1)
+        rate = race.measure(scale.pick(POINT_SECONDS) / 4)[name]
     return 1e3 / rate

@@ -1,79 +1,65 @@
 """Joins of streams on Spark: against what Spark alone costs, against Spark's own join, and skew."""
 
-from benchmarks.spark.inputs import (
+from benchmarks.harness.spark.inputs import (
     CROWDED,
     HOT_SYMBOL,
     MANY_SYMBOLS,
     MATCHES,
     UNIFORM,
-    Shape,
-    Streams,
     equal_shape,
-    write_streams,
 )
-from benchmarks.spark.pipelines import (
+from benchmarks.harness.spark.pipelines import (
     DELIVERED,
     DISCARDING,
     IN_MEMORY,
     OURS,
     STORING,
     Measured,
-    Workbench,
-    counted,
-    observed,
+    check_value,
+    compare_rates,
+    count_rows,
+    make_spark_own,
+    race_pipelines,
+    read_observed,
     run_to_end,
-    spark_own,
-    take_turns,
+    write_inputs,
 )
+from benchmarks.harness.spark.session import Workbench
 from streamjoin.spark.session import ROCKSDB
 
 
-def write(
-    bench: Workbench,
-    name: str,
-    shape: Shape,
-    rows: int,
-    batches: int,
-    window: int,
-    counts: bool = False,
-) -> Streams:
-    """Write the streams of one part of the suite."""
-    folder = bench.folder / name.replace(" ", "-").replace(",", "")
-    with bench.report.step(f"{name}: writing {batches} batches of {2 * rows:,} rows"):
-        seed = bench.report.seed(name, rows)
-        return write_streams(folder, shape, rows, batches, window, seed, counts)
-
-
-def band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:
-    """The band join against pipelines that do not join; see `spark_baselines`.
+def measure_band_join(bench: Workbench, batch: int, window: int, rounds: int) -> None:
+    """The band join against pipelines that do not join; see `harness.spark.baselines`.
 
     int64 keys, `MATCHES` matches a row: with windows of four batches of a million rows, two million
     rows a side are live, and a batch gives about two million joined rows of six columns. Indexes
     are replaced once in a window, so two windows are measured: all batches pay their part of it.
     This is the first part of the suite, so a whole run of each goes ahead that is not measured: the
-    JVM becomes faster for minutes, and whoever comes first would pay for that.
+    JVM becomes faster for minutes, and the pipeline that comes first would pay for that.
     """
     warmup = window + 1
-    streams = write(bench, "band", UNIFORM, batch // 2, warmup + 2 * window, window)
+    streams = write_inputs(bench, "band", UNIFORM, batch // 2, warmup + 2 * window, window)
     name = f"band, batches of {batch:,}"
     for pipeline in (OURS, STORING, DISCARDING):
         with bench.report.step(f"{name}: {pipeline.name}, warming up"):
             run_to_end(bench, pipeline, streams)
-    ours, storing, discarding = take_turns(
+    ours, storing, discarding = race_pipelines(
         bench, name, streams, (OURS, STORING, DISCARDING), warmup, rounds
     )
-    check("late rows", ours.told("late") / batch, 0)
-    check("matches a row", ours.told("matches") / batch, MATCHES)
-    check("rows emitted", storing.told("matches") / ours.told("matches"), 1)
-    check("bytes of indexes", storing.told("memory_bytes"), 0)
+    check_value("late rows", ours.told("late") / batch, 0)
+    check_value("matches a row", ours.told("matches") / batch, MATCHES)
+    check_value("rows emitted", storing.told("matches") / ours.told("matches"), 1)
+    check_value("bytes of indexes", storing.told("memory_bytes"), 0)
     live, given = batch // 2 * window, ours.told("matches")
     note = f"windows of {live:,} rows a side, {given:,.0f} joined rows a batch"
-    compare(bench, f"{name}: of a pipeline that stores and emits", ours, storing, 0.90, note)
-    compare(bench, f"{name}: of a pipeline that discards all", ours, discarding, 0.70, note)
+    compare_rates(bench, f"{name}: of a pipeline that stores and emits", ours, storing, 0.90, note)
+    compare_rates(bench, f"{name}: of a pipeline that discards all", ours, discarding, 0.70, note)
     bench.report.detail(name, {each.name: each.breakdown() for each in (ours, storing, discarding)})
 
 
-def equi_join(bench: Workbench, batch: int, window: int, rounds: int, claimed: bool = True) -> None:
+def measure_equi_join(
+    bench: Workbench, batch: int, window: int, rounds: int, claimed: bool = True
+) -> None:
     """The equality with a time range against Spark's own join of streams, on the same input.
 
     Spark's RocksDB store runs in one round only, since it is the slowest by far; it has the
@@ -85,13 +71,15 @@ def equi_join(bench: Workbench, batch: int, window: int, rounds: int, claimed: b
     """
     warmup = window + 1
     shape = equal_shape(batch // 2 * window)
-    streams = write(bench, f"equality {batch}", shape, batch // 2, warmup + 3, window)
+    streams = write_inputs(bench, f"equality {batch}", shape, batch // 2, warmup + 3, window)
     name = f"equality, batches of {batch:,}"
     peers = [
-        counted(spark_own("Spark's own, in memory", IN_MEMORY)),
-        counted(spark_own("Spark's own, RocksDB", ROCKSDB, rounds=1)),
+        count_rows(make_spark_own("Spark's own, in memory", IN_MEMORY)),
+        count_rows(make_spark_own("Spark's own, RocksDB", ROCKSDB, rounds=1)),
     ]
-    ours, memory, rocks = take_turns(bench, name, streams, [counted(OURS), *peers], warmup, rounds)
+    ours, memory, rocks = race_pipelines(
+        bench, name, streams, [count_rows(OURS), *peers], warmup, rounds
+    )
     if not ours.delivered == memory.delivered == rocks.delivered:
         raise RuntimeError(
             f"streamjoin gave {ours.delivered} rows, Spark {memory.delivered} in memory and "
@@ -100,8 +88,8 @@ def equi_join(bench: Workbench, batch: int, window: int, rounds: int, claimed: b
     note = f"windows of {batch // 2 * window:,} rows a side"
     ratios = {peer.name: ours.rates.median / peer.rates.median for peer in (memory, rocks)}
     if claimed:
-        compare(bench, f"{name}: vs Spark's own, in memory", ours, memory, 10, note)
-        compare(bench, f"{name}: vs Spark's own, RocksDB", ours, rocks, 40, note)
+        compare_rates(bench, f"{name}: vs Spark's own, in memory", ours, memory, 10, note)
+        compare_rates(bench, f"{name}: vs Spark's own, RocksDB", ours, rocks, 40, note)
     bench.report.detail(
         name,
         {
@@ -113,16 +101,18 @@ def equi_join(bench: Workbench, batch: int, window: int, rounds: int, claimed: b
     )
 
 
-def fixed_cost(bench: Workbench, batch: int, window: int, measured: int, rounds: int) -> None:
+def measure_fixed_cost(
+    bench: Workbench, batch: int, window: int, measured: int, rounds: int
+) -> None:
     """What a micro-batch costs that has hardly any rows, and what that consists of.
 
     The window is full, so every batch adds segments, drops some, and now and then puts small ones
     together, as it would in a stream that has run for long.
     """
     warmup = window + 4
-    streams = write(bench, "small batches", UNIFORM, batch // 2, warmup + measured, window)
+    streams = write_inputs(bench, "small batches", UNIFORM, batch // 2, warmup + measured, window)
     name = f"batches of {batch:,} rows"
-    ours, discarding = take_turns(bench, name, streams, (OURS, DISCARDING), warmup, rounds)
+    ours, discarding = race_pipelines(bench, name, streams, (OURS, DISCARDING), warmup, rounds)
     one, other = ours.seconds, discarding.seconds
     ratio = one.median / other.median
     bench.report.at_most(f"{name}: of a pipeline that discards all", ratio, 1.3, one, other)
@@ -130,7 +120,7 @@ def fixed_cost(bench: Workbench, batch: int, window: int, measured: int, rounds:
     bench.report.detail(name, {each.name: each.breakdown() for each in (ours, discarding)})
 
 
-def skew(bench: Workbench, batch: int, window: int) -> None:
+def measure_skew(bench: Workbench, batch: int, window: int) -> None:
     """What skew costs: most keys in a hundredth of the range, or one symbol with half the rows.
 
     The conditions are such that all give about `MATCHES` rows a row. A core is a partition, so the
@@ -144,13 +134,15 @@ def skew(bench: Workbench, batch: int, window: int) -> None:
     }
     warmup = window + 1
     inputs = {
-        name: write(bench, f"skew {number}", shape, batch // 2, warmup + window, window)
+        name: write_inputs(bench, f"skew {number}", shape, batch // 2, warmup + window, window)
         for number, (name, shape) in enumerate(shapes.items())
     }
     results: dict[str, Measured] = {}
     for name, streams in inputs.items():
         title = f"skew, batches of {batch:,}: {name}"
-        [results[name]] = take_turns(bench, title, streams, [counted(OURS)], warmup, rounds=1)
+        [results[name]] = race_pipelines(
+            bench, title, streams, [count_rows(OURS)], warmup, rounds=1
+        )
     (uniform, crowded), (symbols, hot) = list(results)[:2], list(results)[2:]
     base = {uniform: uniform, crowded: uniform, symbols: symbols, hot: symbols}
     bench.report.detail(
@@ -159,7 +151,7 @@ def skew(bench: Workbench, batch: int, window: int) -> None:
             name: {
                 "thousand rows a second": measured.rates.median,
                 "of the uniform": measured.rates.median / results[base[name]].rates.median,
-                "joined rows that the busier core gave": busiest(measured),
+                "joined rows that the busier core gave": share_of_busiest(measured),
                 "routing epochs": measured.told("epochs"),
                 "probes a row": measured.told("probes") / batch,
                 "matches a row": measured.told("matches") / batch,
@@ -169,26 +161,12 @@ def skew(bench: Workbench, batch: int, window: int) -> None:
     )
 
 
-def busiest(measured: Measured) -> float:
+def share_of_busiest(measured: Measured) -> float:
     """Return which part of the joined rows came from the core that gave most, in all batches."""
     totals = [
         sum(counts)
         for counts in zip(
-            *(observed(each, DELIVERED).values() for each in measured.batches), strict=True
+            *(read_observed(each, DELIVERED).values() for each in measured.batches), strict=True
         )
     ]
     return max(totals) / max(sum(totals), 1)
-
-
-def compare(
-    bench: Workbench, name: str, ours: Measured, theirs: Measured, target: float, note: str
-) -> None:
-    """Record our throughput as a multiple of another's."""
-    one, other = ours.rates, theirs.rates
-    bench.report.at_least(name, one.median / other.median, target, one, other, note)
-
-
-def check(what: str, value: float, expected: float, tolerance: float = 0.05) -> None:
-    """Refuse to report on a run that did not do what it should."""
-    if abs(value - expected) > tolerance * expected:
-        raise RuntimeError(f"{what}: {value:.3f}, and {expected} was meant; the run does not count")

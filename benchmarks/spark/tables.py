@@ -14,24 +14,23 @@ Wide buckets mean fewer copies and more pairs to compare. Bucket width, join str
 partitions are tried out before, and the fastest is the one that is measured against.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Series, interleave
-from benchmarks.spark.inputs import band, write_tables
-from benchmarks.spark.pipelines import CORES, Workbench, settings
+from benchmarks.harness.spark.inputs import band, write_tables
+from benchmarks.harness.spark.pipelines import change_settings
+from benchmarks.harness.spark.plans import check_equal, join_every_pair, race_plan, rename_right
+from benchmarks.harness.spark.session import CORES, Workbench
+from benchmarks.harness.turns import time_call, time_turns
 from streamjoin import spark as sjs
 from streamjoin.spark.session import PARTITIONS
 
 WIDTHS = (1, 4, 16, 64, 256)  # of buckets, in bands
-LONG = 30.0  # seconds after which one run has to do
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,14 @@ class Tables:
     def ours(self) -> tuple[Any, ...]:
         """Join as users write it."""
         left, right = self.read()
-        return sums(sjs.join(left, right, on=f"abs(l.key - r.key) <= {self.band}"))
+        return sum_columns(sjs.join(left, right, on=f"abs(l.key - r.key) <= {self.band}"))
 
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the band."""
         left, right = self.read()
-        pairs = left.crossJoin(F.broadcast(renamed(right)))
-        return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+        return sum_columns(join_every_pair(left, right, f"abs(key - key_right) <= {self.band}"))
 
-    def by_hand(self, way: "Way") -> tuple[Any, ...]:
+    def by_hand(self, way: "Buckets") -> tuple[Any, ...]:
         """Join on buckets."""
         left, right = self.read()
         width = way.bands * self.band
@@ -79,14 +77,14 @@ class Tables:
             ends = (f"(key_right {sign} {self.band}) div {width}" for sign in "-+")
             buckets = f"sequence({', '.join(ends)})"
         cut = left.withColumn("bucket", F.expr(f"key div {width}"))
-        copies = renamed(right).withColumn("bucket", F.explode(F.expr(buckets)))
-        with settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
+        copies = rename_right(right).withColumn("bucket", F.explode(F.expr(buckets)))
+        with change_settings(self.bench.spark, {PARTITIONS: str(way.partitions)}):
             pairs = cut.join(copies.hint(way.strategy), "bucket").drop("bucket")
-            return sums(pairs.where(f"abs(key - key_right) <= {self.band}"))
+            return sum_columns(pairs.where(f"abs(key - key_right) <= {self.band}"))
 
 
 @dataclass(frozen=True)
-class Way:
+class Buckets:
     """How to join on buckets."""
 
     bands: int  # width of a bucket
@@ -98,12 +96,7 @@ class Way:
         return f"buckets of {self.bands} bands, {kind} join, {self.partitions} partitions"
 
 
-def renamed(table: DataFrame) -> DataFrame:
-    """Return the right table under the names that its columns have in the result."""
-    return table.toDF(*(f"{name}_right" for name in table.columns))
-
-
-def sums(pairs: DataFrame) -> tuple[Any, ...]:
+def sum_columns(pairs: DataFrame) -> tuple[Any, ...]:
     """Count the joined rows, and add up what depends on all their columns."""
     row = pairs.agg(
         F.count(F.lit(1)), F.sum("id"), F.sum("id_right"), F.sum(F.expr("key - key_right"))
@@ -112,63 +105,40 @@ def sums(pairs: DataFrame) -> tuple[Any, ...]:
     return tuple(row)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Time one call."""
-    begin = perf_counter()
-    function()
-    return perf_counter() - begin
-
-
-def check_equal(name: str, ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> None:
-    """Refuse to compare joins with different results."""
-    if ours != theirs:
-        raise RuntimeError(f"{name}: streamjoin's result is {ours}, the other one {theirs}")
-
-
-def against_nested_loop(bench: Workbench, rows: int) -> None:
+def race_nested_loop(bench: Workbench, rows: int) -> None:
     """The band join against the plan that Spark makes of it."""
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
-    found: list[tuple[Any, ...]] = []
-    with bench.report.step(f"{name}: Spark's own plan"):
-        first = seconds(lambda: found.append(tables.by_spark()))
-    check_equal(name, tables.ours(), found[0])
-    labels = f"{name}: streamjoin", f"{name}: BroadcastNestedLoopJoin"
-    functions: dict[str, Callable[[], object]] = {labels[0]: tables.ours}
-    if first < LONG:
-        functions[labels[1]] = tables.by_spark
-    with bench.report.step(f"{name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = interleave(functions, repeats=5)
-    theirs = times.get(labels[1]) or Series(labels[1], (first,))
-    note = "" if first < LONG else "one run of Spark's own, which takes so long"
-    note = "; ".join(filter(None, (f"{found[0][0]:,} joined rows", note)))
-    bench.report.speedup(f"{name}: vs Spark's own plan", times[labels[0]], theirs, 20, note)
+    race = race_plan(bench, name, tables.ours, tables.by_spark, rounds=5)
+    note = "" if race.has_turns else "one run of Spark's own, which takes so long"
+    note = "; ".join(filter(None, (f"{race.found[0]:,} joined rows", note)))
+    bench.report.speedup(f"{name}: vs Spark's own plan", race.ours, race.theirs, 20, note)
 
 
-def against_buckets(bench: Workbench, rows: int) -> None:
+def race_buckets(bench: Workbench, rows: int) -> None:
     """The band join against the equality on buckets that people write by hand."""
     tables, name = Tables.write(bench, rows), f"tables {rows:,} x {rows:,}"
     with bench.report.step(f"{name}: which buckets are the fastest"):
-        check_equal(name, tables.ours(), tables.by_hand(Way(1)))
-        tried = {way: seconds(partial(tables.by_hand, way)) for way in map(Way, WIDTHS)}
+        check_equal(name, tables.ours(), tables.by_hand(Buckets(1)))
+        tried = {way: time_call(partial(tables.by_hand, way)) for way in map(Buckets, WIDTHS)}
         for change in ({"strategy": "shuffle_hash"}, {"partitions": 4 * CORES}):
-            way = replace(fastest(tried), **change)
-            tried[way] = seconds(partial(tables.by_hand, way))
-    best = fastest(tried)
+            way = replace(find_fastest(tried), **change)
+            tried[way] = time_call(partial(tables.by_hand, way))
+    best = find_fastest(tried)
     check_equal(name, tables.ours(), tables.by_hand(best))
     bench.report.detail(
         f"{name}: seconds by hand", {str(way): taken for way, taken in tried.items()}
     )
     with bench.report.step(f"{name}: streamjoin and buckets"):
-        ours, theirs = interleave(
+        ours, theirs = time_turns(
             {
                 f"{name}: streamjoin": tables.ours,
                 f"{name}: buckets": partial(tables.by_hand, best),
             },
-            repeats=3,
+            rounds=3,
         ).values()
     bench.report.speedup(f"{name}: vs buckets by hand", ours, theirs, 1.5, str(best))
 
 
-def fastest(tried: dict[Way, float]) -> Way:
+def find_fastest(tried: dict[Buckets, float]) -> Buckets:
     """Return the way that took the least time."""
     return min(tried, key=tried.__getitem__)

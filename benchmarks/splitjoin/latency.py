@@ -9,7 +9,7 @@ Distribution has the waiting in it, at the source and in channels; gathering wai
 all cores. *Visiting* is the time until a row is compared with another, on average over all cores:
 half of each core's search is over by then (equation 6).
 
-The source is an open loop (`split_streams`), at 50 % and at 90 % of the highest rate that can be
+The source is an open loop (`beds`), at 50 % and at 90 % of the highest rate that can be
 sustained: at which batches do not take longer and longer. A closed loop gives a first guess. From
 80 % of it, or less if that is too much, to 110 %, a bisection looks for the highest rate at which
 the median latency of the last third of the batches is not above that of the first third by more
@@ -26,24 +26,14 @@ import numpy as np
 
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
-from benchmarks.splitjoin.streams import Bed, Load, Passage, in_words
+from benchmarks.harness.scale import Scale, Sized
+from benchmarks.splitjoin.beds import SECONDS, Bed, Load, Passage, name_cores
 
 LOW, HIGH, LEAST = 0.8, 1.1, 0.3
 GROWTH = 0.02  # seconds of latency that may be gained in a second
 SHARES = (0.5, 0.9)
+HALVINGS = Sized(full=4, quick=2)  # of the search for the highest rate
 STAGES = ("distribution", "execution", "gathering", "total", "visiting")
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How far to go: how long to measure, and which cores to simulate."""
-
-    seconds: float
-    halvings: int  # of the search for the highest rate
-    shared: Sequence[int]  # numbers of cores that share the processors
-    simulated: Sequence[int]  # and those that are simulated
-    messages: int  # in a simulation
-    rounds: int  # in which what is simulated and what is measured take turns
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,7 @@ class Sustained:
         }
 
 
-def stages_of(passages: Sequence[Passage]) -> list[Stages]:
+def divide_times(passages: Sequence[Passage]) -> list[Stages]:
     """Divide the time of batches, after the first few."""
     return [
         Stages.of(
@@ -113,7 +103,7 @@ def stages_of(passages: Sequence[Passage]) -> list[Stages]:
     ]
 
 
-def falls_behind(passages: Sequence[Passage]) -> bool:
+def is_falling_behind(passages: Sequence[Passage]) -> bool:
     """Whether the backlog grows."""
     third = max(len(passages) // 3, 1)
     begin, end = (
@@ -125,21 +115,21 @@ def falls_behind(passages: Sequence[Passage]) -> bool:
     return end - begin > max(GROWTH * between, 2 * interval)
 
 
-def batches_in(bed: Bed, rate: float, seconds: float) -> int:
+def count_batches(bed: Bed, rate: float, seconds: float) -> int:
     """Return how many batches come in so many seconds, at least a few."""
     return max(int(seconds * rate / bed.load.batch), 12)
 
 
-def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
+def find_highest_rate(bed: Bed, closed: float, scale: Scale) -> float:
     """Return the highest rate that does not let the backlog grow."""
 
     def is_too_high(rate: float) -> bool:
-        return falls_behind(bed.paced(rate, batches_in(bed, rate, extent.seconds)))
+        return is_falling_behind(bed.paced(rate, count_batches(bed, rate, scale.pick(SECONDS))))
 
     low, high = LOW * closed, HIGH * closed
     while is_too_high(low) and low > LEAST * closed:
         low, high = LOW * low, low
-    for _ in range(extent.halvings):
+    for _ in range(scale.pick(HALVINGS)):
         rate = (low + high) / 2
         if is_too_high(rate):
             high = rate
@@ -148,21 +138,21 @@ def highest_rate(bed: Bed, closed: float, extent: Extent) -> float:
     return low
 
 
-def sustain(load: Load, cores: int, extent: Extent) -> Sustained:
+def find_sustained(load: Load, cores: int, scale: Scale) -> Sustained:
     """Find what SplitJoin with outer order can sustain, and how long batches take then."""
-    bed, seconds = Bed(load, cores, "outer"), extent.seconds
+    bed, seconds = Bed(load, cores, "outer"), scale.pick(SECONDS)
     bed.rate(seconds / 4)
     closed = median(bed.rate(seconds / 2) for _ in range(3))
-    highest = highest_rate(bed, closed, extent)
+    highest = find_highest_rate(bed, closed, scale)
     stages = {}
     for share in SHARES:
         rate = share * highest
-        stages[share] = stages_of(bed.paced(rate, batches_in(bed, rate, 2 * seconds)))
+        stages[share] = divide_times(bed.paced(rate, count_batches(bed, rate, 2 * seconds)))
     bed.close()
     return Sustained(closed, highest, stages)
 
 
-def latencies(report: Report, loads: Sequence[Load], extent: Extent) -> None:
+def measure_latencies(report: Report, loads: Sequence[Load], scale: Scale) -> None:
     """Figures 15 (time windows) and 18 (count windows): one and two cores."""
     for load in loads:
         paper = "fig15" if load.timed else "fig18"
@@ -173,9 +163,9 @@ def latencies(report: Report, loads: Sequence[Load], extent: Extent) -> None:
             "median latency, ms",
         )
         for cores in (1, 2):
-            about = f"latency: {load}, {in_words(cores)}"
+            about = f"latency: {load}, {name_cores(cores)}"
             with report.step(about):
-                each = sustain(load, cores, extent)
+                each = find_sustained(load, cores, scale)
             report.detail(about, each.to_dict())
             for share in SHARES:
                 for stage in STAGES if share == SHARES[0] else ("total",):

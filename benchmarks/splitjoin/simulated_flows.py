@@ -139,12 +139,12 @@ class HandshakeFlow(Flow):
             self.finish(message)
 
 
-def turn_of(window: int, batch: int, cores: int) -> float:
+def turn_length(window: int, batch: int, cores: int) -> float:
     """Return how many batches a turn lasts: until a subwindow of a count window is full."""
     return max(window / max(cores, SUBWINDOWS), FEW_ROWS) / batch
 
 
-def closed_loop(flow: Flow, messages: int, at_once: int) -> float:
+def run_closed_loop(flow: Flow, messages: int, at_once: int) -> float:
     """Keep ``at_once`` messages on their way; return how many come out in a second.
 
     In a run that is short beside a long chain, one stream is through before the other has come
@@ -169,7 +169,7 @@ def closed_loop(flow: Flow, messages: int, at_once: int) -> float:
     return min(steady, len(times) / flow.machine.least)
 
 
-def open_loop(flow: Flow, messages: int, rate: float) -> list[Message]:
+def run_open_loop(flow: Flow, messages: int, rate: float) -> list[Message]:
     """Let messages come at a steady rate; return them with their times, after the first quarter."""
     for number in range(messages):
         message = Message(number, number / rate)

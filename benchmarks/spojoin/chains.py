@@ -20,8 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.spojoin.baselines import FIRST, SECOND, search_forest_by_bits, search_forest_by_hash
 from benchmarks.spojoin.sets import Work, make_work
+from benchmarks.spojoin.tree_parts import (
+    FIRST,
+    SECOND,
+    search_forest_by_bits,
+    search_forest_by_hash,
+)
 from benchmarks.spojoin.workloads import Ranges, Rows
 from streamjoin.indexes.trees import blocks
 from streamjoin.indexes.trees import forest as trees

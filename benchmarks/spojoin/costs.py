@@ -12,17 +12,27 @@ What SPO-Join takes while it merges is not in these bytes: it is given back at o
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.series import make_series
+from benchmarks.harness.turns import repeat, take_turns, time_call
 from benchmarks.spojoin.chains import ChainJoin
-from benchmarks.spojoin.ours import BATCH, Column, EngineJoin, ask, in_order, matches_of
-from benchmarks.spojoin.scale import SEED, WINDOW, Scale, share_of
-from benchmarks.spojoin.workloads import Query, Ranges, Rows
+from benchmarks.spojoin.ours import (
+    BATCH,
+    Column,
+    EngineJoin,
+    count_matches,
+    order_probes,
+    sort_rows,
+)
+from benchmarks.spojoin.races import WINDOW
+from benchmarks.spojoin.sizes import ROUNDS, WINDOWS, share_of
+from benchmarks.spojoin.workloads import SEED, Query, Ranges, Rows
 from streamjoin.indexes.trees.b_tree import BTree
 from streamjoin.indexes.trees.pim_tree import PIMTree
 from streamjoin.indexes.trees.window_index import WindowIndex
@@ -38,14 +48,7 @@ COLUMNS = 2
 def sorted_batches(rows: Rows, base: int, size: int = BATCH) -> Iterator[tuple[Column, Column]]:
     """Yield rows in batches that are sorted by either column, numbered from ``base`` on."""
     for begin in range(0, rows.first.size, size):
-        yield in_order(rows.part(begin, begin + size), base + begin)
-
-
-def timed(function: Callable[..., object], *arguments: Any) -> float:
-    """Return how many seconds a call takes."""
-    begin = perf_counter()
-    function(*arguments)
-    return perf_counter() - begin
+        yield sort_rows(rows.part(begin, begin + size), base + begin)
 
 
 def insert_batches(index: SPOJoin, batches: Iterable[tuple[Column, Column]]) -> None:
@@ -68,48 +71,64 @@ def fill_trees(make: Callable[[int], WindowIndex], window: Rows) -> list[WindowI
     return trees
 
 
-def insertion(report: Report, scale: Scale, query: Query) -> None:
+def time_permutation(batches: list[tuple[Column, Column]], merges: bool) -> float:
+    """Return the seconds that inserting batches takes, with the merge that follows if asked."""
+    index = SPOJoin(sum(keys.size for (keys, _), _ in batches))
+    seconds = time_call(insert_batches, index, batches)
+    return seconds + (time_call(index.seal) if merges else 0.0)
+
+
+def time_trees(
+    make: Callable[[int], WindowIndex], window: Rows, batches: list[tuple[Column, Column]]
+) -> float:
+    """Return the seconds that inserting batches into the trees of a full window takes."""
+    return time_call(insert_into_trees, fill_trees(make, window), batches)
+
+
+def measure_insertion(report: Report, scale: Scale, query: Query) -> None:
     """Figure 12: a tenth of a window is inserted, in batches."""
     figure = Figure("spo12", f"{query.name}: insertion", WINDOW, "us a tuple", ("log", "linear"))
     rng = np.random.default_rng(SEED)
-    for window in scale.windows:
+    for window in scale.pick(WINDOWS):
         with report.step(f"figure 12: insertion, windows of {window:,}"):
             stored, coming = query.rows(rng, window), query.rows(rng, share_of(window))
             fresh, later = list(sorted_batches(coming, 0)), list(sorted_batches(coming, window))
-            times: dict[str, list[float]] = {name: [] for name in (OURS, MERGED, PIM, B_TREE)}
-            for _ in range(scale.rounds):
-                ours = SPOJoin(coming.first.size)
-                inserted = timed(insert_batches, ours, fresh)
-                times[OURS].append(inserted)
-                times[MERGED].append(inserted + timed(ours.seal))
-                for name, make in ((PIM, PIMTree), (B_TREE, BTree)):
-                    trees = fill_trees(make, stored)
-                    times[name].append(timed(insert_into_trees, trees, later))
-        for name, seconds in times.items():
-            each = tuple(one / coming.first.size * 1e6 for one in seconds)
-            series = Series(f"insertion, {name}, windows of {window:,}", each, "us/tuple")
+            rivals: dict[str, Callable[[], float]] = {
+                OURS: partial(time_permutation, fresh, merges=False),
+                MERGED: partial(time_permutation, fresh, merges=True),
+                PIM: partial(time_trees, PIMTree, stored, later),
+                B_TREE: partial(time_trees, BTree, stored, later),
+            }
+            seconds = take_turns(rivals, scale.pick(ROUNDS))
+        micros = {
+            name: [one / coming.first.size * 1e6 for one in each] for name, each in seconds.items()
+        }
+        title = f"insertion, {{}}, windows of {window:,}"
+        for name, series in make_series(micros, "us/tuple", title).items():
             figure.add(name, window, series.median)
             report.add(series)
     report.figures.append(figure)
 
 
-def merging(report: Report, scale: Scale, query: Query) -> None:
+def measure_merging(report: Report, scale: Scale, query: Query) -> None:
     """Figure 20: merging parts of several sizes, and the tuples that wait for it."""
     figure = Figure("spo20", f"{query.name}: merging", "tuples that are merged", "ms")
     rng = np.random.default_rng(SEED)
     waiting = query.rows(rng, BATCH)
     sought = query.ranges(waiting, 0)
-    for window in scale.windows:
+    for window in scale.pick(WINDOWS):
         rows = query.rows(rng, share_of(window))
-        merges, waits = [], []
+
+        def merge(rows: Rows = rows) -> tuple[float, float]:
+            index = SPOJoin(rows.first.size)
+            insert_batches(index, sorted_batches(rows, 0))
+            return time_call(index.seal) * 1e3, time_call(search, index, waiting, sought) * 1e3
+
         with report.step(f"figure 20: merging {rows.first.size:,} tuples"):
-            for _ in range(scale.rounds):
-                index = SPOJoin(rows.first.size)
-                insert_batches(index, sorted_batches(rows, 0))
-                merges.append(timed(index.seal) * 1e3)
-                waits.append(timed(search, index, waiting, sought) * 1e3)
-        for name, each in (("merge", merges), (f"{BATCH:,} tuples that waited", waits)):
-            series = Series(f"{name}, {rows.first.size:,} tuples merged", tuple(each), "ms")
+            merges, waits = zip(*repeat(merge, scale.pick(ROUNDS)), strict=True)
+        measured = {"merge": merges, f"{BATCH:,} tuples that waited": waits}
+        title = f"{{}}, {rows.first.size:,} tuples merged"
+        for name, series in make_series(measured, "ms", title).items():
             figure.add(name, rows.first.size, series.median)
             report.add(series)
     report.figures.append(figure)
@@ -117,10 +136,10 @@ def merging(report: Report, scale: Scale, query: Query) -> None:
 
 def search(index: SPOJoin, rows: Rows, ranges: Ranges) -> int:
     """Search for a batch of tuples, and write down their matches."""
-    return matches_of(index.probe(*ask(rows, ranges)), writes=True)
+    return count_matches(index.probe(*order_probes(rows, ranges)), writes=True)
 
 
-def join_bytes(query: Query, rows: Rows, window: int) -> int:
+def measure_join_bytes(query: Query, rows: Rows, window: int) -> int:
     """Return the bytes of the indexes that the join keeps of one stream, at their most."""
     join, most = EngineJoin(query, window, threads=1), 0
     for begin in range(0, rows.first.size, BATCH):
@@ -131,7 +150,7 @@ def join_bytes(query: Query, rows: Rows, window: int) -> int:
     return most
 
 
-def bytes_in_tenths(rows: Rows, window: int) -> int:
+def measure_tenths_bytes(rows: Rows, window: int) -> int:
     """Return the bytes of a full window as the paper has it, at their most between two merges."""
     share = share_of(window)
     sealed = SPOJoin(share)
@@ -141,7 +160,7 @@ def bytes_in_tenths(rows: Rows, window: int) -> int:
     return (1 + -(-window // share)) * int(sealed.nbytes)
 
 
-def tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
+def measure_tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
     """Return the bytes of two PIM-Trees, at their most while the window slides by a quarter.
 
     The second number is without the memory that they keep for the next merge.
@@ -153,37 +172,37 @@ def tree_bytes(rows: Rows, window: int) -> tuple[int, int]:
             tree.insert(keys, row_ids - np.int32(tree.base))
             tree.expire(keys)  # not the keys that expire, but as many
         held = sum(tree.nbytes for tree in trees)
-        most, bare = max(most, held), max(bare, held - sum(map(spare_bytes, trees)))
+        most, bare = max(most, held), max(bare, held - sum(map(count_spare_bytes, trees)))
     return most, bare
 
 
-def spare_bytes(tree: WindowIndex) -> int:
+def count_spare_bytes(tree: WindowIndex) -> int:
     """Return the bytes that a PIM-Tree keeps for its next merge."""
     assert isinstance(tree, PIMTree)
     return 0 if tree.spare is None else tree.spare.keys.nbytes + tree.spare.inners.nbytes
 
 
-def chain_bytes(rows: Rows) -> int:
+def measure_chain_bytes(rows: Rows) -> int:
     """Return the bytes of a chained index."""
     chain = ChainJoin(rows.first.size, hashed=True)
     chain.fill(0, rows)
     return chain.nbytes
 
 
-def memory(report: Report, scale: Scale, query: Query) -> None:
+def measure_memory(report: Report, scale: Scale, query: Query) -> None:
     """Figure 13: bytes of one window."""
     figure = Figure("spo13", f"{query.name}: memory of one window", WINDOW, "MiB")
     ratios: dict[str, list[float]] = {OURS: [], TENTHS: [], BARE: []}
     with report.step("figure 13: memory"):
-        for window in scale.windows:
+        for window in scale.pick(WINDOWS):
             rows = query.rows(np.random.default_rng(SEED), 2 * window)
-            theirs, bare = tree_bytes(rows.part(0, window + window // 4), window)
+            theirs, bare = measure_tree_bytes(rows.part(0, window + window // 4), window)
             held = {
-                OURS: join_bytes(query, rows, window),
-                TENTHS: bytes_in_tenths(rows, window),
+                OURS: measure_join_bytes(query, rows, window),
+                TENTHS: measure_tenths_bytes(rows, window),
                 PIM: theirs,
                 BARE: bare,
-                CHAIN: chain_bytes(rows.part(0, window)),
+                CHAIN: measure_chain_bytes(rows.part(0, window)),
             }
             for name, each in held.items():
                 figure.add(name, window, each / 2**20)

@@ -32,7 +32,7 @@ class Ring(NamedTuple):
 
     first: Keys
     second: Keys
-    info: Positions  # of all rows the next; rows stored; who stores and looks; which thread it is
+    info: Positions  # the constants above name the places
 
 
 def make_ring(window: int, thread: int, stores: int, looks: int) -> Ring:

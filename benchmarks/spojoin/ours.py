@@ -12,25 +12,19 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.workloads import FILL, pair_ids
-from benchmarks.spojoin.baselines import Part
+from benchmarks.harness.full_windows import FILL_ROWS, fill_windows, make_join, pair_ids
 from benchmarks.spojoin.chains import Arrivals
+from benchmarks.spojoin.tree_parts import Part
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
 from streamjoin.indexes.two_keys.crossing import Crossing
 from streamjoin.indexes.two_keys.mutable_part import Intersection
 from streamjoin.indexes.two_keys.permutation import Permutation
 from streamjoin.indexes.two_keys.spo_join import MERGE_ROWS, SPOJoin
-from streamjoin.joins.build import make_engine
-from streamjoin.joins.engine import Engine
-from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
-from streamjoin.options.config import JoinConfig
-from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import prepare
 from streamjoin.windows import CountWindow
 
 BATCH = 4096
@@ -42,13 +36,13 @@ Asked = tuple[Range, RowIds, Range]
 Crossed = Crossing | Intersection
 
 
-def in_order(stored: Rows, base: int = 0) -> tuple[Column, Column]:
+def sort_rows(stored: Rows, base: int = 0) -> tuple[Column, Column]:
     """Return rows sorted by either column, with their ids."""
     first, second = (sort_with_rows(keys) for keys in stored)
     return (first[0], first[1] + np.int32(base)), (second[0], second[1] + np.int32(base))
 
 
-def ask(rows: Rows, ranges: Ranges) -> Asked:
+def order_probes(rows: Rows, ranges: Ranges) -> Asked:
     """Return what a batch of probes looks for, in the order of both columns as the join has it."""
     if rows.first.size == 1:
         return ranges[:2], NUMBER, ranges[2:]
@@ -62,7 +56,7 @@ def ask(rows: Rows, ranges: Ranges) -> Asked:
     )
 
 
-def matches_of(found: Iterable[Crossed], writes: bool) -> int:
+def count_matches(found: Iterable[Crossed], writes: bool) -> int:
     """Return how many matches were found, and write these if asked."""
     if not writes:
         return sum(map(len, found))
@@ -73,7 +67,7 @@ class PermutedPart(Part):
     """The immutable part: ``batch`` tuples are searched for at once, rows written or counted."""
 
     def __init__(self, stored: Rows, batch: int = BATCH, writes: bool = True) -> None:
-        self.permutation = Permutation.from_sorted(*in_order(stored))
+        self.permutation = Permutation.from_sorted(*sort_rows(stored))
         self.batch, self.writes = batch, writes
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
@@ -81,8 +75,8 @@ class PermutedPart(Part):
         matches = 0
         for begin in range(0, rows.first.size, self.batch):
             end = begin + self.batch
-            asked = ask(rows.part(begin, end), ranges.part(begin, end))
-            matches += matches_of([self.permutation.probe(*asked)], self.writes)
+            asked = order_probes(rows.part(begin, end), ranges.part(begin, end))
+            matches += count_matches([self.permutation.probe(*asked)], self.writes)
         return matches
 
     def rewind(self) -> None:
@@ -111,18 +105,18 @@ class FreshPart(Part):
         if not self.stored.first.size:
             return
         if self.stored.first.size < self.merge_rows:
-            self.index.mutable.insert(*in_order(self.stored))
+            self.index.mutable.insert(*sort_rows(self.stored))
         else:
-            self.index.insert(*in_order(self.stored))
+            self.index.insert(*sort_rows(self.stored))
 
     def run(self, rows: Rows, ranges: Ranges) -> int:
         """Search for tuples and insert them."""
         matches = 0
         for begin in range(0, rows.first.size, self.batch):
             some = rows.part(begin, begin + self.batch)
-            asked = ask(some, ranges.part(begin, begin + self.batch))
-            matches += matches_of(self.index.probe(*asked), self.writes)
-            self.index.insert(*in_order(some, len(self.index)))
+            asked = order_probes(some, ranges.part(begin, begin + self.batch))
+            matches += count_matches(self.index.probe(*asked), self.writes)
+            self.index.insert(*sort_rows(some, len(self.index)))
         return matches
 
 
@@ -138,26 +132,21 @@ class EngineJoin:
         cores: int | None = None,
     ) -> None:
         self.query = query
-        config = JoinConfig.check(
-            query.on, CountWindow(window), algorithm=algorithm, threads=threads, cores=cores
+        self.engine = make_join(
+            query.on,
+            CountWindow(window),
+            pa.schema(dict.fromkeys(query.columns, pa.int64())),
+            deliver=pair_ids,
+            algorithm=algorithm,
+            threads=threads,
+            cores=cores,
         )
-        schema = pa.schema(dict.fromkeys(query.columns, pa.int64()))
-        schemas: dict[Side, pa.Schema] = dict.fromkeys(SIDES, schema)
-        self.engine: Engine = make_engine(config, schemas, deliver=pair_ids)
 
     def fill(self, side: int, rows: Rows) -> None:
-        """Let tuples come that look for nothing, where windows are in one piece; else they look."""
-        engine, name = self.engine, SIDES[side]
-        for begin in range(0, rows.first.size, FILL):
-            batch = self.query.batch(rows.part(begin, begin + FILL))
-            if not isinstance(engine.join, Manager):
-                engine.push({name: batch})
-                continue
-            prepared = {name: prepare(engine.plan, name, batch)}
-            arrived = engine.counters.rows
-            number_step(prepared, {name: batch.num_rows}, arrived, {}, engine.plan.counted)
-            engine.manager.insert(list(prepared.values()))
-            arrived[name] += batch.num_rows
+        """Let tuples come that look for nothing."""
+        for begin in range(0, rows.first.size, FILL_ROWS):
+            batch = self.query.batch(rows.part(begin, begin + FILL_ROWS))
+            fill_windows(self.engine, {SIDES[side]: batch})
 
     def run(self, arrivals: Arrivals) -> int:
         """Take tuples, those of one stream that follow each other as one batch."""

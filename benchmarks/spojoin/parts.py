@@ -13,13 +13,15 @@ parts are half full: a twentieth of the window as in the paper, which is more th
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Report, Series
-from benchmarks.spojoin.baselines import ImmutableTrees, MutableTrees
+from benchmarks.harness.report import Report
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.series import Series
 from benchmarks.spojoin.ours import BATCH, FreshPart, PermutedPart
-from benchmarks.spojoin.races import CHECKED, Entrant, race_parts, renamed
-from benchmarks.spojoin.runs import SortedRuns
-from benchmarks.spojoin.scale import BITS, HASH, RATE, SEED, WINDOW, Scale, share_of
-from benchmarks.spojoin.workloads import QUERIES, Query, Rows, statistics
+from benchmarks.spojoin.races import BITS, CHECKED, HASH, RATE, WINDOW, Entrant, race_parts
+from benchmarks.spojoin.sizes import MATCH_RATES, ROUNDS, WINDOWS, pick_largest, share_of, tuples_of
+from benchmarks.spojoin.sorted_runs import SortedRuns
+from benchmarks.spojoin.tree_parts import ImmutableTrees, MutableTrees
+from benchmarks.spojoin.workloads import QUERIES, SEED, Query, Rows, describe_data
 
 ALONE, BATCHED, COUNTED = "permutation", "permutation, batches", "permutation, batches, counted"
 RUNS, RUNS_HASHED = f"sorted runs, {BITS}", f"sorted runs, {HASH}"  # ours, however large
@@ -30,12 +32,12 @@ PIECES = (1, 10)  # of the rivals' immutable parts; the faster way counts
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 FIGURES = {"Q3": "spo7", "Q2": "spo8", "Q1": "spo9"}
 
-Measured = dict[str, Series]
+SeriesByName = dict[str, Series]
 
 
-def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+def race_immutable_parts(query: Query, stored: Rows, scale: Scale) -> SeriesByName:
     """Measure the immutable part and its rivals over the same tuples."""
-    few = scale.tuples(stored.first.size)
+    few = tuples_of(scale, stored.first.size)
     entrants = {
         f"{name}, {pieces}": Entrant(ImmutableTrees(stored, name == HASH, pieces), few)
         for name in (HASH, BITS)
@@ -46,16 +48,16 @@ def immutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
         BATCHED: Entrant(PermutedPart(stored), BATCH),
         COUNTED: Entrant(PermutedPart(stored, writes=False), BATCH),
     }
-    measured = race_parts(query, entrants, scale.rounds, SEED)
+    measured = race_parts(query, entrants, scale.pick(ROUNDS), SEED)
     for name in (HASH, BITS):
         both = [measured.pop(f"{name}, {pieces}") for pieces in PIECES]
         measured[name] = min(both, key=lambda series: series.median)
     return measured
 
 
-def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
+def race_mutable_parts(query: Query, stored: Rows, scale: Scale) -> SeriesByName:
     """Measure the mutable part, half full, and its rivals over the same tuples."""
-    few = scale.tuples(stored.first.size)
+    few = tuples_of(scale, stored.first.size)
     room = max(few, CHECKED)
     entrants = {
         HASH: Entrant(MutableTrees(stored, room, hashed=True), few),
@@ -63,22 +65,22 @@ def mutable_parts(query: Query, stored: Rows, scale: Scale) -> Measured:
         FRESH: Entrant(FreshPart(stored), few),
         FRESH_BATCHED: Entrant(FreshPart(stored, BATCH), BATCH),
     }
-    measured = race_parts(query, entrants, scale.rounds, SEED)
+    measured = race_parts(query, entrants, scale.pick(ROUNDS), SEED)
     # Nothing is inserted here, so matches are fewer than those above.
     runs = {
         RUNS: Entrant(SortedRuns(stored, hashed=False), 8 * few),
         RUNS_HASHED: Entrant(SortedRuns(stored, hashed=True), 8 * few),
     }
-    return measured | race_parts(query, runs, scale.rounds, SEED)
+    return measured | race_parts(query, runs, scale.pick(ROUNDS), SEED)
 
 
-def call_cost(query: Query, rounds: int) -> Series:
+def measure_call(query: Query, rounds: int) -> Series:
     """Measure a call for one tuple where there is nothing to find."""
     part = PermutedPart(query.rows(np.random.default_rng(SEED), 1), batch=1)
     return race_parts(query, {CALL: Entrant(part, 1 << 10)}, rounds, SEED)[CALL]
 
 
-def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
+def measure_windows(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
     """Figures 7 to 9: both parts, by query and window."""
     for name in (query.name for query in QUERIES):
         query = queries[name]
@@ -88,92 +90,93 @@ def by_window(report: Report, scale: Scale, queries: dict[str, Query]) -> None:
             )
             for kind in ("immutable", "mutable")
         }
-        fixed: dict[int, Measured] = {}
-        fresh: dict[int, Measured] = {}
-        for window in scale.windows:
+        fixed: dict[int, SeriesByName] = {}
+        fresh: dict[int, SeriesByName] = {}
+        for window in scale.pick(WINDOWS):
             with report.step(f"figure {FIGURES[name][3:]}: {name}, windows of {window:,}"):
                 stored = query.rows(np.random.default_rng(SEED), window)
-                fixed[window] = immutable_parts(query, stored, scale)
+                fixed[window] = race_immutable_parts(query, stored, scale)
                 half = stored.part(0, share_of(window) // 2)
-                fresh[window] = mutable_parts(query, half, scale)
+                fresh[window] = race_mutable_parts(query, half, scale)
             for kind, measured in (("immutable", fixed), ("mutable", fresh)):
                 for rival, series in measured[window].items():
                     figures[kind].add(rival, window, 1e6 / series.median)
-                    report.add(renamed(series, f"{name}, {kind}, window of {window:,}"))
+                    report.add(series.add_place(f"{name}, {kind}, window of {window:,}"))
         report.figures += figures.values()
-        report.detail(f"{name}: data", statistics(query, stored, scale.largest))
-        claim_immutable(report, name, fixed, call_cost(query, scale.rounds))
+        report.detail(f"{name}: data", describe_data(query, stored, pick_largest(scale)))
+        claim_immutable(report, name, fixed, measure_call(query, scale.pick(ROUNDS)))
         claim_mutable(report, name, fresh)
 
 
-def claim_immutable(report: Report, name: str, fixed: dict[int, Measured], call: Series) -> None:
+def claim_immutable(
+    report: Report, name: str, fixed: dict[int, SeriesByName], call: Series
+) -> None:
     """Claim what the immutable part has to reach for one query, in the worst of the windows."""
     alone, batched, counted = (
-        {window: times_faster(each, ours) for window, each in fixed.items()}
+        {window: compare_medians(each, ours) for window, each in fixed.items()}
         for ours in (ALONE, BATCHED, COUNTED)
     )
     worst = min(batched, key=lambda window: batched[window])
-    report.add(renamed(call, name))
-    report.at_least(
+    report.add(call.add_place(name))
+    place = f"{name}, immutable, window of {worst:,}"
+    report.speedup(
         f"{name}: immutable part vs trees and {HASH}",
-        batched[worst],
+        *(fixed[worst][each].add_place(place) for each in (BATCHED, HASH)),
         IMMUTABLE,
-        renamed(fixed[worst][BATCHED], f"{name}, immutable, window of {worst:,}"),
-        renamed(fixed[worst][HASH], f"{name}, immutable, window of {worst:,}"),
-        f"{BATCH:,} tuples a call, by window: {listed(batched)}; only counted: {listed(counted)}; "
-        f"one tuple a call: {listed(alone)}, where a call that finds nothing takes "
-        f"{call.median:.0f} us",
+        f"{BATCH:,} tuples a call, by window: {list_ratios(batched)}; "
+        f"only counted: {list_ratios(counted)}; one tuple a call: {list_ratios(alone)}, "
+        f"where a call that finds nothing takes {call.median:.0f} us",
     )
 
 
-def claim_mutable(report: Report, name: str, fresh: dict[int, Measured]) -> None:
+def claim_mutable(report: Report, name: str, fresh: dict[int, SeriesByName]) -> None:
     """Claim what the mutable part has to reach for one query, in the worst of the windows."""
-    runs = {window: times_faster(each, RUNS, RUNS_HASHED) for window, each in fresh.items()}
+    runs = {window: compare_medians(each, RUNS, RUNS_HASHED) for window, each in fresh.items()}
     bits, ours = (
-        {window: times_faster(each, rival) for window, each in fresh.items()}
+        {window: compare_medians(each, rival) for window, each in fresh.items()}
         for rival in (BITS, FRESH_BATCHED)
     )
     worst = min(runs, key=lambda window: runs[window])
-    report.at_least(
+    place = f"{name}, mutable, window of {worst:,}"
+    report.speedup(
         f"{name}: mutable part, {BITS} vs {HASH}",
-        runs[worst],
+        *(fresh[worst][each].add_place(place) for each in (RUNS, RUNS_HASHED)),
         MUTABLE,
-        renamed(fresh[worst][RUNS], f"{name}, mutable, window of {worst:,}"),
-        renamed(fresh[worst][RUNS_HASHED], f"{name}, mutable, window of {worst:,}"),
-        f"over the same sorted runs, by window: {listed(runs)}; over the same B+-trees, with "
-        f"inserts: {listed(bits)}; SPO-Join in batches vs B+-trees and {HASH}: {listed(ours)}",
+        f"over the same sorted runs, by window: {list_ratios(runs)}; over the same B+-trees, with "
+        f"inserts: {list_ratios(bits)}; SPO-Join in batches vs B+-trees and {HASH}: "
+        f"{list_ratios(ours)}",
     )
 
 
-def times_faster(measured: Measured, ours: str, theirs: str = HASH) -> float:
+def compare_medians(measured: SeriesByName, ours: str, theirs: str = HASH) -> float:
     """Return how many times faster one is than another, by medians."""
     return measured[theirs].median / measured[ours].median
 
 
-def listed(ratios: dict[int, float]) -> str:
+def list_ratios(ratios: dict[int, float]) -> str:
     """Return ratios as a note has them."""
     return ", ".join(f"{ratio:.1f}" for ratio in ratios.values())
 
 
-def match_rates(report: Report, scale: Scale, query: Query) -> None:
+def measure_match_rates(report: Report, scale: Scale, query: Query) -> None:
     """Figures 14 and 15: from few matches to many; the paper's synthetic data, Q3."""
-    sizes = {"spo14": share_of(scale.largest) // 2, "spo15": scale.largest}
+    sizes = {"spo14": share_of(pick_largest(scale)) // 2, "spo15": pick_largest(scale)}
     figures = {
         name: Figure(
             name,
             f"{query.name}: {'mutable' if name == 'spo14' else 'immutable'} part of {size:,}",
-            f"matches of a tuple in {scale.largest:,}",
+            f"matches of a tuple in {pick_largest(scale):,}",
             RATE,
         )
         for name, size in sizes.items()
     }
-    for matches in scale.matches:
-        tuned = query.with_matches(matches, scale.largest)
+    for matches in scale.pick(MATCH_RATES):
+        tuned = query.with_matches(matches, pick_largest(scale))
         with report.step(f"figures 14, 15: {matches:,} matches a tuple"):
-            stored = tuned.rows(np.random.default_rng(SEED), scale.largest)
+            stored = tuned.rows(np.random.default_rng(SEED), pick_largest(scale))
             measured = {
-                "spo14": mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
-                "spo15": immutable_parts(tuned, stored, scale),
+                "spo14": race_mutable_parts(tuned, stored.part(0, sizes["spo14"]), scale),
+                "spo15": race_immutable_parts(tuned, stored, scale),
             }
         for name, each in measured.items():
             for rival, series in each.items():
@@ -181,21 +184,21 @@ def match_rates(report: Report, scale: Scale, query: Query) -> None:
     report.figures += figures.values()
 
 
-def shares(report: Report, scale: Scale, query: Query) -> None:
+def measure_shares(report: Report, scale: Scale, query: Query) -> None:
     """Figure 21: how much of the largest window is mutable."""
     figure = Figure(
         "spo21",
-        f"{query.name}: shares of a window of {scale.largest:,}",
+        f"{query.name}: shares of a window of {pick_largest(scale):,}",
         "share of the mutable part",
         RATE,
         ("linear", "log"),
     )
-    stored = query.rows(np.random.default_rng(SEED), scale.largest)
+    stored = query.rows(np.random.default_rng(SEED), pick_largest(scale))
     for share in SHARES:
-        cut = int(share * scale.largest)
-        with report.step(f"figure 21: {share:.0%} of {scale.largest:,} in the mutable part"):
-            fresh = mutable_parts(query, stored.part(0, cut), scale)
-            fixed = immutable_parts(query, stored.part(cut, scale.largest), scale)
+        cut = int(share * pick_largest(scale))
+        with report.step(f"figure 21: {share:.0%} of {pick_largest(scale):,} in the mutable part"):
+            fresh = race_mutable_parts(query, stored.part(0, cut), scale)
+            fixed = race_immutable_parts(query, stored.part(cut, pick_largest(scale)), scale)
         for name in (BITS, RUNS, FRESH, FRESH_BATCHED):
             figure.add(f"mutable: {name}", share, 1e6 / fresh[name].median)
         for name in (ALONE, BATCHED):

@@ -1,4 +1,4 @@
-"""Races between parts of windows, and between whole joins; rivals take turns.
+"""Races between parts of windows, and between whole joins.
 
 Rivals differ a hundredfold, so that each gets as many tuples as it can take in a moment. All of
 them begin with the same tuples over the same windows, and have to find the same matches there; what
@@ -13,17 +13,20 @@ tuples; a tuple of a join is searched for in one window and goes into the other.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from benchmarks.harness.report import Series
-from benchmarks.spojoin.baselines import Part
+from benchmarks.harness.series import Series, make_series
+from benchmarks.harness.turns import check_agreement, take_turns, time_call
 from benchmarks.spojoin.chains import Arrivals
+from benchmarks.spojoin.tree_parts import Part
 from benchmarks.spojoin.workloads import Query, Ranges, Rows
 
 MICROS = "us/tuple"
+RATE, WINDOW = "tuples/s", "tuples in a window"  # axes
+HASH, BITS = "hash sets", "bit arrays"  # kinds of rivals
 CHECKED = 32  # tuples with which rivals are held against each other, of each stream
 
 
@@ -62,19 +65,19 @@ def race_parts(
     """Measure parts that hold the same tuples."""
     rng = np.random.default_rng(seed)
     checked = query.rows(rng, CHECKED)
-    agree({name: check_part(query, entrant.part, checked) for name, entrant in entrants.items()})
+    check_agreement(
+        {name: check_part(query, each.part, checked) for name, each in entrants.items()}
+    )
     rows = query.rows(rng, max(entrant.tuples for entrant in entrants.values()))
     ranges = query.ranges(rows, 0)
-    times: dict[str, list[float]] = {name: [] for name in entrants}
-    for _ in range(rounds):
-        for name, entrant in entrants.items():
-            count = entrant.tuples
-            some, sought = rows.part(0, count), ranges.part(0, count)
-            begin = perf_counter()
-            entrant.part.run(some, sought)
-            times[name].append((perf_counter() - begin) / count * 1e6)
-            entrant.part.rewind()
-    return {name: Series(name, tuple(each), MICROS) for name, each in times.items()}
+
+    def measure(part: Part, count: int) -> float:
+        seconds = time_call(part.run, rows.part(0, count), ranges.part(0, count))
+        part.rewind()
+        return seconds / count * 1e6
+
+    rivals = {name: partial(measure, each.part, each.tuples) for name, each in entrants.items()}
+    return make_series(take_turns(rivals, rounds), MICROS)
 
 
 def check_part(query: Query, part: Part, rows: Rows) -> int:
@@ -93,51 +96,39 @@ def race_joins(
 ) -> dict[str, Series]:
     """Measure joins over full windows."""
     rng = np.random.default_rng(seed)
-    fill(query, window, [runner.join for runner in runners.values()], rng)
-    checked = arrivals_of(query, rng, CHECKED)
-    agree({name: runner.join.run(checked) for name, runner in runners.items()})
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    for _ in range(rounds):
-        for name, runner in runners.items():
-            steps = [arrivals_of(query, rng, runner.batch) for _ in range(runner.steps)]
-            begin = perf_counter()
-            for step in steps:
-                runner.join.run(step)
-            seconds = perf_counter() - begin
-            times[name].append(seconds / (2 * runner.batch * runner.steps) * 1e6)
-    return {name: Series(name, tuple(each), MICROS) for name, each in times.items()}
+    fill_joins(query, window, [runner.join for runner in runners.values()], rng)
+    checked = draw_arrivals(query, rng, CHECKED)
+    check_agreement({name: runner.join.run(checked) for name, runner in runners.items()})
+
+    def measure(runner: Runner) -> float:
+        steps = [draw_arrivals(query, rng, runner.batch) for _ in range(runner.steps)]
+        seconds = time_call(lambda: [runner.join.run(step) for step in steps])
+        return seconds / (2 * runner.batch * runner.steps) * 1e6
+
+    rivals = {name: partial(measure, runner) for name, runner in runners.items()}
+    return make_series(take_turns(rivals, rounds), MICROS)
 
 
-def fill(query: Query, window: int, joins: list[Join], rng: np.random.Generator) -> None:
+def fill_joins(query: Query, window: int, joins: list[Join], rng: np.random.Generator) -> None:
     """Fill both windows of joins with the same tuples; those of a self-join with one stream."""
-    streams = streams_of(query, rng, window)
+    streams = draw_streams(query, rng, window)
     for join in joins:
         for side, rows in enumerate(streams):
             join.fill(side, rows)
 
 
-def streams_of(query: Query, rng: np.random.Generator, count: int) -> tuple[Rows, Rows]:
+def draw_streams(query: Query, rng: np.random.Generator, count: int) -> tuple[Rows, Rows]:
     """Draw tuples of both streams, which are one and the same in a self-join."""
     left = query.rows(rng, count)
     return left, left if query.itself else query.rows(rng, count)
 
 
-def arrivals_of(query: Query, rng: np.random.Generator, batch: int) -> Arrivals:
+def draw_arrivals(query: Query, rng: np.random.Generator, batch: int) -> Arrivals:
     """Draw a batch of the left stream and then one of the right."""
-    left, right = streams_of(query, rng, batch)
+    left, right = draw_streams(query, rng, batch)
     ranges = zip(query.ranges(left, 0), query.ranges(right, 1), strict=True)
     return Arrivals(
         np.repeat([0, 1], batch),
         Rows(*(np.concatenate(each) for each in zip(left, right, strict=True))),
         Ranges(*(np.concatenate(each) for each in ranges)),
     )
-
-
-def agree(found: Mapping[str, int]) -> None:
-    """Assert that all rivals have found as many matches."""
-    assert len(set(found.values())) == 1, f"matches differ: {dict(found)}"
-
-
-def renamed(series: Series, text: str) -> Series:
-    """Return a series under a name that tells where it was measured."""
-    return Series(f"{series.name}, {text}", series.values, series.unit)

@@ -5,7 +5,6 @@ band either that could be cut into buckets by hand. So Spark joins small tables 
 are joined by us alone; that all matches are there is known from counting them another way.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from benchmarks.harness.report import Series, interleave
-from benchmarks.spark.pipelines import Workbench
-from benchmarks.spark.tables import LONG, check_equal, renamed, seconds
-from benchmarks.spojoin.workloads import Q3, crossings, statistics
+from benchmarks.harness.series import Series
+from benchmarks.harness.spark.plans import join_every_pair, race_plan
+from benchmarks.harness.spark.session import Workbench
+from benchmarks.harness.turns import time_turns
+from benchmarks.spojoin.workloads import Q3, count_pairs, describe_data
 from streamjoin import spark as sjs
 
 MATCHES = 10  # a row
@@ -48,7 +48,7 @@ class Trips:
             columns = dict(zip(query.columns, trips, strict=True))
             table = pa.table({"id": np.arange(rows), **columns})
             pq.write_table(table, folder / FILE, row_group_size=-(-rows // ROW_GROUPS))
-            return cls(bench, name, folder, crossings(trips), statistics(query, trips, rows))
+            return cls(bench, name, folder, count_pairs(trips), describe_data(query, trips, rows))
 
     def read(self) -> tuple[DataFrame, DataFrame]:
         """Return the table, for both sides."""
@@ -57,13 +57,13 @@ class Trips:
 
     def ours(self) -> tuple[Any, ...]:
         """Join as users write it."""
-        return sums(sjs.join(*self.read(), on=Q3.on))
+        return sum_rows(sjs.join(*self.read(), on=Q3.on))
 
     def by_spark(self) -> tuple[Any, ...]:
         """Let Spark plan the condition."""
         left, right = self.read()
-        pairs = left.crossJoin(F.broadcast(renamed(right)))
-        return sums(pairs.where("distance > distance_right and fare < fare_right"))
+        on = "distance > distance_right and fare < fare_right"
+        return sum_rows(join_every_pair(left, right, on))
 
     def tell(self, times: list[Series], **more: Any) -> None:
         """Keep what was measured."""
@@ -79,7 +79,7 @@ class Trips:
         )
 
 
-def sums(pairs: DataFrame) -> tuple[Any, ...]:
+def sum_rows(pairs: DataFrame) -> tuple[Any, ...]:
     """Count the joined rows, and add up a hash of all their columns."""
     row = pairs.agg(F.count(F.lit(1)), F.sum(F.hash(*pairs.columns))).first()
     assert row is not None
@@ -92,31 +92,22 @@ def check_count(trips: Trips, found: tuple[Any, ...]) -> None:
         raise RuntimeError(f"{trips.name}: {found[0]} joined rows, and {trips.pairs} pairs match")
 
 
-def against_spark(bench: Workbench, rows: int) -> None:
+def race_spark(bench: Workbench, rows: int) -> None:
     """Join tables that are small enough for Spark's own plan."""
     trips = Trips.write(bench, rows)
-    labels = f"{trips.name}: streamjoin", f"{trips.name}: BroadcastNestedLoopJoin"
-    found: list[tuple[Any, ...]] = []
-    with bench.report.step(labels[1]):
-        first = seconds(lambda: found.append(trips.by_spark()))
-    check_count(trips, found[0])
-    check_equal(trips.name, trips.ours(), found[0])
-    functions: dict[str, Callable[[], object]] = {labels[0]: trips.ours}
-    if first < LONG:
-        functions[labels[1]] = trips.by_spark
-    with bench.report.step(f"{trips.name}: streamjoin{' and Spark' * (first < LONG)}"):
-        times = interleave(functions, repeats=3)
-    ours, theirs = times[labels[0]], times.get(labels[1]) or Series(labels[1], (first,))
-    trips.tell([ours, theirs], **{"times as fast": theirs.median / ours.median})
+    race = race_plan(bench, trips.name, trips.ours, trips.by_spark, rounds=3)
+    check_count(trips, race.found)
+    ratio = race.theirs.median / race.ours.median
+    trips.tell([race.ours, race.theirs], **{"times as fast": ratio})
 
 
-def alone(bench: Workbench, rows: int) -> None:
+def measure_alone(bench: Workbench, rows: int) -> None:
     """Join tables for which Spark's own plan would take hours."""
     trips = Trips.write(bench, rows)
     found: list[tuple[Any, ...]] = []
     label = f"{trips.name}: streamjoin"
     with bench.report.step(label):
-        times = interleave({label: lambda: found.append(trips.ours())}, repeats=3)
+        times = time_turns({label: lambda: found.append(trips.ours())}, rounds=3)
     for each in found:
         check_count(trips, each)
     trips.tell([times[label]])

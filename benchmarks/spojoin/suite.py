@@ -7,60 +7,47 @@ data like that of the paper with match rates that are stated. All rivals find th
 is asserted.
 """
 
-from importlib.util import find_spec
-
 from benchmarks.harness.report import Report
-from benchmarks.spojoin import costs, parts, whole
-from benchmarks.spojoin import tables as finite
-from benchmarks.spojoin.scale import SEED, Scale, scale_of
-from benchmarks.spojoin.workloads import QUERIES, Query
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.spark import run_part
+from benchmarks.spojoin import costs, parts, tables, whole_joins
+from benchmarks.spojoin.sizes import WINDOWS, pick_largest
+from benchmarks.spojoin.workloads import QUERIES, SEED, Query
 
 MATCHES = 10.0  # rows of the largest window that a row meets in Q1 and Q3
-TINY = Scale([2_000], [10], 4, 1, 1_000, (1e3, 1e4))
 
 
-def run(report: Report, quick: bool) -> None:
-    """Run the suite; ``quick`` has smaller windows and tables."""
-    scale = scale_of(quick)
+def run(report: Report, scale: Scale) -> None:
+    """Run the suite."""
     report.seed("streams", SEED)
-    report.settings.update(threads=whole.THREADS, windows=scale.windows, matches=MATCHES)
+    report.settings.update(
+        threads=whole_joins.THREADS, windows=scale.pick(WINDOWS), matches=MATCHES
+    )
     with report.step("compiling"):
         compile_all()
-    queries = tuned(scale)
-    parts.by_window(report, scale, queries)
-    whole.by_window(report, scale, queries)
-    costs.memory(report, scale, queries["Q1"])
-    finite.tables(report, scale)
-    costs.insertion(report, scale, queries["Q1"])
-    costs.merging(report, scale, queries["Q3"])
-    parts.match_rates(report, scale, queries["Q3"])
-    parts.shares(report, scale, queries["Q3"])
-    whole.scaling(report, scale, queries["Q3"])
-    on_spark(report, quick)
+    queries = tune_queries(scale)
+    parts.measure_windows(report, scale, queries)
+    whole_joins.measure_windows(report, scale, queries)
+    costs.measure_memory(report, scale, queries["Q1"])
+    tables.measure_tables(report, scale)
+    costs.measure_insertion(report, scale, queries["Q1"])
+    costs.measure_merging(report, scale, queries["Q3"])
+    parts.measure_match_rates(report, scale, queries["Q3"])
+    parts.measure_shares(report, scale, queries["Q3"])
+    whole_joins.measure_scaling(report, scale, queries["Q3"])
+    run_part(report, scale, "benchmarks.spojoin.spark")
 
 
-def on_spark(report: Report, quick: bool) -> None:
-    """Run the part on Spark, or say why not."""
-    if find_spec("pyspark") is None:
-        why = "left out, as pyspark is not installed: pip install 'streamjoin[spark]'"
-        report.detail("on Spark", why)
-        report.console.print(f"on Spark: {why}", markup=False)
-        return
-    from benchmarks.spojoin import spark as spojoin_spark
-
-    spojoin_spark.on_spark(report, quick)
-
-
-def tuned(scale: Scale) -> dict[str, Query]:
+def tune_queries(scale: Scale) -> dict[str, Query]:
     """Return the queries on data with the match rate of this suite."""
-    return {query.name: query.with_matches(MATCHES, scale.largest) for query in QUERIES}
+    return {query.name: query.with_matches(MATCHES, pick_largest(scale)) for query in QUERIES}
 
 
 def compile_all() -> None:
     """Compile what is going to be measured, on tiny windows."""
     silent = Report("spojoin", quick=True)
     silent.console.quiet = True
-    queries = tuned(TINY)
-    parts.by_window(silent, TINY, queries)
-    whole.by_window(silent, TINY, queries)
-    whole.scaling(silent, TINY, queries["Q3"])
+    queries = tune_queries(Scale.TINY)
+    parts.measure_windows(silent, Scale.TINY, queries)
+    whole_joins.measure_windows(silent, Scale.TINY, queries)
+    whole_joins.measure_scaling(silent, Scale.TINY, queries["Q3"])

@@ -26,8 +26,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from benchmarks.harness.peers import Comparison, compare_band
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, bare
 
+SEED = 11
 SAMPLE, STEPS = 100_000, 24  # rows and bisections with which a noise is found
 MILLION = 1_000_000
 MEDIAN_MILES, SPREAD_MILES = 1.8, 0.75  # of the lognormal distances
@@ -64,10 +66,10 @@ class Ranges(NamedTuple):
         return Ranges(*(each[begin:end] for each in self))
 
 
-def range_of(relation: Relation, side: int, keys: Keys) -> tuple[Keys, Keys]:
+def find_range(relation: Relation, side: int, keys: Keys) -> tuple[Keys, Keys]:
     """Return the keys of the other side that match; ``side`` is 0 for left rows, 1 for right.
 
-    >>> range_of(">", 0, np.array([7]))[1]
+    >>> find_range(">", 0, np.array([7]))[1]
     array([6])
     """
     if relation == "band":
@@ -100,10 +102,10 @@ def count_crossings(order: Positions, ranks: Positions, tree: Positions) -> Int:
     return count
 
 
-def crossings(rows: Rows) -> int:
+def count_pairs(rows: Rows) -> int:
     """Count the pairs of rows that are in one order by the first column and not by the second.
 
-    >>> crossings(Rows(np.array([1, 2, 2, 3]), np.array([5, 5, 4, 9])))
+    >>> count_pairs(Rows(np.array([1, 2, 2, 3]), np.array([5, 5, 4, 9])))
     1
     """
     by_first = np.argsort(rows.first, kind="stable")
@@ -165,6 +167,17 @@ class Query:
             for column, relation in zip(self.columns, self.relations, strict=True)
         )
 
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """The condition as other engines take it."""
+        every: list[Comparison] = []
+        for column, relation in zip(self.columns, self.relations, strict=True):
+            if relation == "band":
+                every += compare_band(column, BAND - 1)
+            else:
+                every.append(Comparison(column, relation, column))
+        return every
+
     def rows(self, rng: np.random.Generator, count: int) -> Rows:
         """Draw rows."""
         return self.draw(rng, count, self.noise)
@@ -172,7 +185,7 @@ class Query:
     def ranges(self, rows: Rows, side: int) -> Ranges:
         """Return what rows of one side look for on the other."""
         first, second = (
-            range_of(relation, side, keys)
+            find_range(relation, side, keys)
             for relation, keys in zip(self.relations, rows, strict=True)
         )
         return Ranges(*first, *second)
@@ -189,7 +202,7 @@ class Query:
 
         def share(noise: float) -> float:
             sample = self.draw(np.random.default_rng(SAMPLE), SAMPLE, noise)
-            return crossings(sample) / SAMPLE**2
+            return count_pairs(sample) / SAMPLE**2
 
         low, high = 1e-3, 1e7
         for _ in range(STEPS):
@@ -204,7 +217,7 @@ Q3 = Query("Q3", ("distance", "fare"), (">", "<"), draw_trips, itself=True)
 QUERIES = (Q3, Q2, Q1)  # as figures 7 to 9 have them
 
 
-def statistics(query: Query, rows: Rows, window: int) -> dict[str, Any]:
+def describe_data(query: Query, rows: Rows, window: int) -> dict[str, Any]:
     """Return what tells of the data: spread, ties, correlation, and how many rows a row meets."""
     sample = rows.part(0, SAMPLE)
     columns: dict[str, Any] = {}
@@ -218,17 +231,17 @@ def statistics(query: Query, rows: Rows, window: int) -> dict[str, Any]:
         "noise": query.noise,
         "columns": columns,
         "correlation": float(np.corrcoef(rows.first, rows.second)[0, 1]),
-        "matches of a row": match_share(query, sample) * window,
+        "matches of a row": measure_match_share(query, sample) * window,
         "window": window,
     }
 
 
-def match_share(query: Query, rows: Rows) -> float:
+def measure_match_share(query: Query, rows: Rows) -> float:
     """Return the share of a window that a row meets, by some rows."""
     if "band" not in query.relations:
-        return crossings(rows) / rows.first.size**2
+        return count_pairs(rows) / rows.first.size**2
     probes: NDArray[np.bool_] = np.ones((200, rows.first.size), np.bool_)
     for keys in rows:
-        lower, upper = range_of("band", 0, keys[:200])
+        lower, upper = find_range("band", 0, keys[:200])
         probes &= (keys >= lower[:, None]) & (keys <= upper[:, None])
     return float(probes.mean())

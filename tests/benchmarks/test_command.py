@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 from benchmarks import registry
 from benchmarks.__main__ import app
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.report import Series
+from benchmarks.harness.scale import Scale
+from benchmarks.harness.series import Series
 
 
 def run(*arguments):
@@ -22,8 +23,8 @@ def refused(*arguments):
 
 
 def test_bench_prints_a_table_and_writes_json(tmp_path, monkeypatch):
-    def suite(report, quick):
-        assert quick
+    def suite(report, scale):
+        assert scale is Scale.QUICK
         report.speedup("much faster", Series("a", (1.0,)), Series("b", (9.0,)), target=3)
 
     monkeypatch.setitem(registry.SUITES, "example", suite)
@@ -35,7 +36,7 @@ def test_bench_prints_a_table_and_writes_json(tmp_path, monkeypatch):
 
 
 def test_bench_keeps_what_was_measured_before_an_error(tmp_path, monkeypatch):
-    def suite(report, quick):
+    def suite(report, scale):
         report.speedup("much faster", Series("a", (1.0,)), Series("b", (9.0,)), target=3)
         raise RuntimeError("the run does not count")
 
@@ -48,7 +49,7 @@ def test_bench_keeps_what_was_measured_before_an_error(tmp_path, monkeypatch):
 
 
 def test_bench_draws_figures(tmp_path, monkeypatch):
-    def suite(report, quick):
+    def suite(report, scale):
         figure = Figure("fig1", "a title", "x", "y")
         for place in (1, 2, 4):
             figure.add("a line", place, 10 / place)
@@ -68,7 +69,7 @@ def test_bench_names_the_suites():
 
 
 def test_bench_says_which_package_is_missing(monkeypatch):
-    def suite(report, quick):
+    def suite(report, scale):
         raise ModuleNotFoundError("No module named 'polars'", name="polars")
 
     monkeypatch.setitem(registry.SUITES, "example", suite)
