@@ -81,7 +81,7 @@ class ClosingCore(JoinCore):
         assert self.kept is not None
         engine = self.kept.engine
         if self.watermark is not None:
-            engine.watermark = self.watermark
+            engine.restore_watermark(self.watermark)
             for delivery in engine.close_windows():
                 yield from delivery.rows
         self.manifest.windows = self._windows(self.kept).saved
@@ -105,7 +105,7 @@ class ClosingCore(JoinCore):
         if closed is not None:  # by whichever worker
             kept.engine.join.advance(Clock({}, closed))
         kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
-        kept.engine.watermark = self.late_before
+        kept.engine.restore_watermark(self.late_before)
         return kept
 
     def _can_go_on(self, kept: Kept) -> bool:
@@ -134,9 +134,7 @@ class ClosingCore(JoinCore):
     def _inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""
         assert self.kept is not None
-        windows = self._windows(self.kept)
-        inserted, windows.inserted = windows.inserted, []
-        return inserted
+        return self._windows(self.kept).take_inserted()
 
     def _add(self, batch: Prepared) -> None:
         """Write stored rows as segments, one for each of a few windows."""

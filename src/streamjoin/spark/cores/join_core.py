@@ -195,7 +195,7 @@ class JoinCore:
         else:
             self.metrics.cache_hits += 1
         kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
-        kept.engine.counters.rows = dict(self.manifest.arrived)
+        kept.engine.restore_arrived(self.manifest.arrived)
         return kept
 
     def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
@@ -265,9 +265,7 @@ class JoinCore:
     def _inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""
         assert self.kept is not None
-        manager = self.kept.engine.manager
-        inserted, manager.inserted = manager.inserted, []
-        return inserted
+        return self.kept.engine.manager.take_inserted()
 
     def _adapt(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
