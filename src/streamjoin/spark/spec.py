@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.build import make_closed_rows, make_engine
+from streamjoin.joins.build import make_closed_rows, make_engine, make_plan
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.deliver import Delivery, Names, gather
 from streamjoin.joins.engine import Engine
@@ -227,7 +227,7 @@ def _gather(
 @lru_cache(maxsize=32)
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec."""
-    return make_engine(spec.config, spec.schemas).plan
+    return make_plan(spec.config, spec.schemas)
 
 
 @lru_cache(maxsize=32)
