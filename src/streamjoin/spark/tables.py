@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.sliding.choosing import choose, choose_order
+from streamjoin.joins.sliding.static import choose_chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
@@ -220,14 +220,7 @@ class TableCores:
             if not len(batch) or not len(stored):
                 continue
             if window is None:
-                samples = {self.stored: stored.keys.sample(), probing: batch.keys.sample()}
-                keeper = manager.chains[self.stored]
-                if manager.chooses:
-                    choose(keeper, self.stored, samples, len(batch), len(stored))
-                else:
-                    choose_order(keeper, self.stored, samples)
-                manager.chains[probing].layout = keeper.layout
-                window = keeper.alone(stored)
+                window = choose_chain(manager, stored, batch).alone(stored)
             manager.sort([batch])
             for delivery in manager.probe([(batch, [window])]):
                 yield from delivery.rows
