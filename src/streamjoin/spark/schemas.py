@@ -50,7 +50,10 @@ def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = 
 
 
 def joined_names(left: Iterable[str], right: Iterable[str]) -> list[str]:
-    """Return left's names, then right's; those that clash, as Spark compares names, get ``_right``.
+    """Return left's names, then right's; right names that clash get ``_right``.
+
+    Names clash here as they do in Spark, whatever their case. In Arrow, where `joined_schema` does
+    the same, ``id`` and ``ID`` are two columns.
 
     >>> joined_names(["id"], ["ID", "x"])
     ['id', 'ID_right', 'x']

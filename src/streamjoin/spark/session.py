@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
+from streamjoin.options.checks import check_amount
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -98,12 +99,8 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def check_cores(cores: int | None) -> None:
-    """Refuse what is no number of cores."""
-    if cores is not None and (not isinstance(cores, int) or isinstance(cores, bool) or cores < 1):
-        raise StreamJoinError(
-            f"cores={cores!r}: give the number of parallel join cores, from 1, or None to let "
-            "streamjoin choose"
-        )
+    """Refuse what is not a number of cores."""
+    check_amount("cores", cores, "parallel join cores, from 1, or None to let streamjoin choose")
 
 
 def check_workers(spark: SparkSession) -> None:

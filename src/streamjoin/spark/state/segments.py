@@ -27,7 +27,7 @@ a row, while it is written. Those with more than half of it stay as they are.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -39,6 +39,7 @@ import pyarrow as pa
 from streamjoin.errors import SnapshotError
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
+from streamjoin.plans.batches import cut
 from streamjoin.spark.routing import parcels as frames
 from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.table import RoutingTable
@@ -221,23 +222,13 @@ def add(
     store: Store, manifest: Manifest, batch: int, side: Side, rows: pa.RecordBatch, last: int
 ) -> None:
     """Write rows as a new segment of a micro-batch, or as several if they are many."""
-    for part in cut(rows):
+    for part in cut(rows, MOST_BYTES):
         data = frames.pack(part, codec="lz4")
         prefix = f"{batch}-{side}-"
         number = sum(each.id.startswith(prefix) for each in manifest.segments)
         id_ = f"{prefix}{number}-{digest(data)}"
         store.write(id_, data)
         manifest.segments.append(Segment(id_, side, part.num_rows, len(data), part.nbytes, last))
-
-
-def cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut rows in halves until none of them has too many bytes."""
-    if rows.nbytes <= MOST_BYTES or rows.num_rows == 1:
-        yield rows
-    else:
-        half = rows.num_rows // 2
-        yield from cut(rows.slice(0, half))
-        yield from cut(rows.slice(half))
 
 
 def expire(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
