@@ -16,7 +16,7 @@ from streamjoin import TimeWindow
 from streamjoin import spark as sjs
 from streamjoin.spark import api, streams
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.routing.hints import Moment
+from streamjoin.spark.tasks import Moment
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 

@@ -28,15 +28,13 @@ from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.spark.routing import packing
 from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.packing import StreamPacker
 from streamjoin.spark.routing.receiving import Arrived
-from streamjoin.spark.session import labels
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Manifest
 from streamjoin.spark.tables import Layout, Sampled, TableCores, TablePacker, lay_out
+from streamjoin.spark.tasks import Moment, choose_labels
 
 
 def make_join(
@@ -62,7 +60,7 @@ def make_join(
     plan = inputs.plan()
     kind, _ = choose_routing(plan, config, routing, tables)
     part = range_part(plan, tables) if kind == "range" else None
-    return make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+    return make_spec(inputs, kind, part, choose_labels(cores, cores), "streamjoin")
 
 
 class MemoryStore:
@@ -244,7 +242,7 @@ class Cluster:
                 found = moment if self.random.random() < self.luck.hints else None
                 pieces = cut(self.random, task, self.random.randint(1, self.luck.tasks))
                 batches = [batch for piece in pieces for batch in piece.to_batches()]
-                with patch.object(packing.hints.Moment, "current", lambda found=found: found):
+                with patch.object(Moment, "current", lambda found=found: found):
                     for sent in StreamPacker(self.spec, side)(iter(batches)):
                         [row] = sent.to_pylist()
                         values = (row["side"], part, row["number"], row["role"], row["frame"])

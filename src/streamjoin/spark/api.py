@@ -24,12 +24,13 @@ from streamjoin.spark.planning import (
     range_part,
 )
 from streamjoin.spark.schemas import arrow_schema, joined_struct
-from streamjoin.spark.session import check_cores, check_session, check_workers, labels
+from streamjoin.spark.session import check_cores, check_session, check_workers
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.facts import Asked
 from streamjoin.spark.state.resuming import read_checkpoint
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
+from streamjoin.spark.tasks import choose_labels
 from streamjoin.windows import CountWindow, SessionWindow, Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
@@ -183,7 +184,7 @@ def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
     plan = inputs.plan()
     kind, _ = choose_routing(plan, inputs.config, routing, tables=True)
     part = range_part(plan, tables=True) if kind == "range" else None
-    return lambda cores: make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+    return lambda cores: make_spec(inputs, kind, part, choose_labels(cores, cores), "streamjoin")
 
 
 def make_spec(
@@ -310,7 +311,7 @@ def stream_spec(
             )
         cores = 1
     part = range_part(plan, tables=False) if kind == "range" else None
-    chosen = labels(cores or partitions, partitions)
+    chosen = choose_labels(cores or partitions, partitions)
     return make_spec(inputs, kind, part, chosen, name, is_cores_asked=cores is not None)
 
 

@@ -1,9 +1,7 @@
-"""The Spark session: the settings that a streaming join needs, and where its cores run.
+"""The Spark session: the settings that a streaming join needs, and the Python of its workers.
 
 A stateful stage runs one task for each of ``spark.sql.shuffle.partitions``, with or without rows,
-and `groupBy` sends a core to the partition that the hash of its label falls into. So labels are
-chosen whose hashes fall into different partitions. Which number of partitions a query has, its
-tasks know best: Spark takes it from the checkpoint, and hands it to them among the settings.
+so that number should be the number of cores.
 """
 
 import re
@@ -11,7 +9,6 @@ import sys
 from collections.abc import Callable
 from weakref import WeakSet
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -30,11 +27,9 @@ RETRIES = {  # what keeps attempts of a task apart
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # of a query, in its tasks
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 
-_MASK = 0xFFFFFFFF
 _CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were asked
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "ModuleNotFoundError")
 _UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
@@ -207,46 +202,3 @@ def semantic_settings(spark: SparkSession) -> tuple[tuple[str, str], ...]:
         ("time zone", "UTC" if _UTC.fullmatch(zone) else zone),
         (ANSI, str(spark.conf.get(ANSI)).lower()),
     )
-
-
-def state_partitions() -> int | None:
-    """Return how many partitions the query of this task has; None outside of streams."""
-    context = TaskContext.get()
-    if context is None:
-        return None
-    for name in (STATE_PARTITIONS, PARTITIONS):
-        told = context.getLocalProperty(name)
-        if told is not None and told.isdecimal():
-            return int(told)
-    return None
-
-
-def labels(cores: int, partitions: int) -> tuple[int, ...]:
-    """Return a label for each core, such that each falls into a partition of its own.
-
-    The first label is always 0, so that every restart of a join meets the core with its notes.
-
-    >>> labels(2, 2)
-    (0, 2)
-    """
-    found: dict[int, int] = {}
-    label = 0
-    while len(found) < cores:
-        found.setdefault(hash_int(label) % partitions, label)
-        label += 1
-    return tuple(found.values())
-
-
-def hash_int(value: int) -> int:
-    """Return Spark's hash of an int: Murmur3 with seed 42, as a signed number."""
-
-    def rotate(bits: int, by: int) -> int:
-        return (bits << by | bits >> (32 - by)) & _MASK
-
-    mixed = rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    state = (rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    state ^= 4
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state

@@ -37,8 +37,9 @@ from streamjoin.spark.cores.ordered_rows import OrderedManager
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import joined_names
-from streamjoin.spark.session import PARTITIONS, labels, state_partitions
+from streamjoin.spark.session import PARTITIONS
 from streamjoin.spark.state.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
+from streamjoin.spark.tasks import choose_labels, state_partitions
 from streamjoin.windows import CountWindow
 
 FORMAT = 2  # of the state
@@ -82,7 +83,7 @@ class JoinSpec:
                 "checkpointLocation"
             )
         cores = self.cores if self.is_cores_asked else partitions
-        return replace(self, labels=labels(cores, partitions))
+        return replace(self, labels=choose_labels(cores, partitions))
 
     @property
     def schemas(self) -> dict[Side, pa.Schema]:

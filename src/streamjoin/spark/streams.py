@@ -26,12 +26,12 @@ from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import COLUMN
 from streamjoin.spark.planning import Inputs
 from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.packing import StreamPacker
 from streamjoin.spark.routing.receiving import Arrived
 from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import SparkStore
+from streamjoin.spark.tasks import Moment
 
 # Joined rows that are sent on together: each batch costs a millisecond, and the JVM's memory.
 ENOUGH, MOST_BYTES = 1 << 16, 1 << 24

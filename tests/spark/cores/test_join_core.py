@@ -17,10 +17,10 @@ from streamjoin.spark.cores import join_core
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing import parcels as frames
 from streamjoin.spark.routing import table as routing
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.packing import StreamPacker
 from streamjoin.spark.routing.parcels import Role
 from streamjoin.spark.state import segments as state
+from streamjoin.spark.tasks import Moment
 from tests.joins.small_streams import CONDITIONS, SCHEMA, conditions, fitting, many_rows
 from tests.oracle import join_by_count, join_by_time
 from tests.spark.answers import duckdb_pairs, within

@@ -14,6 +14,7 @@ from streamjoin.errors import SnapshotError, StreamJoinError
 from streamjoin.options.config import JoinConfig
 from streamjoin.spark import session as sessions
 from streamjoin.spark import spec as specs
+from streamjoin.spark import tasks
 from streamjoin.spark.api import stream_spec
 from streamjoin.spark.planning import prepare_inputs
 from streamjoin.spark.state.facts import differ, split_words, type_name
@@ -230,15 +231,15 @@ class Task:
 @pytest.mark.parametrize(
     ("properties", "partitions"),
     [
-        ({sessions.STATE_PARTITIONS: "4", sessions.PARTITIONS: "7"}, 4),
+        ({tasks.STATE_PARTITIONS: "4", sessions.PARTITIONS: "7"}, 4),
         ({sessions.PARTITIONS: "7"}, 7),
         ({sessions.PARTITIONS: "auto"}, None),
         ({}, None),
     ],
 )
 def test_tasks_know_the_partitions_of_their_query(monkeypatch, properties, partitions):
-    monkeypatch.setattr(sessions.TaskContext, "get", lambda: Task(**properties))
-    assert sessions.state_partitions() == partitions
+    monkeypatch.setattr(tasks.TaskContext, "get", lambda: Task(**properties))
+    assert tasks.state_partitions() == partitions
 
 
 def test_cores_follow_the_checkpoint_unless_they_were_asked_for(monkeypatch):
@@ -246,7 +247,7 @@ def test_cores_follow_the_checkpoint_unless_they_were_asked_for(monkeypatch):
     left_open = replace(asked, is_cores_asked=False)
     assert left_open.placed() is left_open  # outside of tasks
     monkeypatch.setattr(specs, "state_partitions", lambda: 2)
-    assert left_open.placed().labels == sessions.labels(2, 2)
+    assert left_open.placed().labels == tasks.choose_labels(2, 2)
     assert left_open.placed().facts["cores"] == 2
     with pytest.raises(StreamJoinError) as caught:
         asked.placed()
@@ -255,4 +256,4 @@ def test_cores_follow_the_checkpoint_unless_they_were_asked_for(monkeypatch):
     )
     assert "ask for cores=2 or leave cores out" in str(caught.value)
     monkeypatch.setattr(specs, "state_partitions", lambda: 8)
-    assert asked.placed().labels == sessions.labels(3, 8)
+    assert asked.placed().labels == tasks.choose_labels(3, 8)

@@ -10,10 +10,10 @@ import pytest
 
 from streamjoin import TimeWindow
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state import shared_files as folders
 from streamjoin.spark.state.segments import SparkStore
+from streamjoin.spark.tasks import Moment
 from tests.spark.cores.test_join_core import TIMED, plain
 from tests.spark.in_process import Cluster, make_join
 

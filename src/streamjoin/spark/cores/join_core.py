@@ -37,11 +37,11 @@ from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import Kept
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.receiving import Arrived, receive
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state import segments as state
 from streamjoin.spark.state.segments import ORDINAL, Manifest, Segment, Store
+from streamjoin.spark.tasks import Moment
 
 DECAY = 2  # the histogram of routing keys halves with every batch
 MOST_BYTES = 1 << 30  # of a side's rows that an engine takes back at once

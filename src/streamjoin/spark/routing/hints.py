@@ -17,38 +17,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from pyspark import TaskContext
-
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state.sealing import seal, unseal
 from streamjoin.spark.state.shared_files import folder, read, remove, write
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Where a task stands: the query, its run, and the micro-batch."""
-
-    query: str
-    run: str
-    batch: int
-
-    @classmethod
-    def current(cls) -> "Moment | None":
-        """Return the moment of the task that runs in this process; None outside of streams."""
-        context = TaskContext.get()
-        if context is None:
-            return None
-        batch = context.getLocalProperty("streaming.sql.batchId")
-        if batch is None:
-            return None
-        query = context.getLocalProperty("sql.streaming.queryId") or ""
-        run = context.getLocalProperty("spark.jobGroup.id") or ""
-        return cls(query, run, int(batch))
-
-    @property
-    def owner(self) -> str:
-        """A name for what this run of the query leaves in files and in memory."""
-        return sha256(f"{self.query}/{self.run}".encode()).hexdigest()[:32]
+from streamjoin.spark.tasks import Moment
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from streamjoin.spark.routing.parcels import Role
 from streamjoin.spark.routing.table import RoutingTable, Shares
 from streamjoin.spark.schemas import conform
 from streamjoin.spark.spec import JoinSpec
+from streamjoin.spark.tasks import Moment
 
 # Of one round of packing, before compression: the JVM holds a frame several times over.
 MOST_ROWS, MOST_BYTES = 1 << 19, 1 << 24
@@ -49,7 +50,7 @@ class StreamPacker:
         spec = self.spec
         table = spec.first_table()
         if spec.adapts:
-            moment = hints.Moment.current()
+            moment = Moment.current()
             table = hints.find(moment, spec.name)
             if table is None and spec.saved_table is not None:
                 table = spec.saved_table.find(moment)

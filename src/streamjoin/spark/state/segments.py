@@ -41,11 +41,11 @@ from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.plans.batches import cut
 from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state import shared_files as folders
 from streamjoin.spark.state.facts import differ
 from streamjoin.spark.state.sealing import digest, seal, unseal
+from streamjoin.spark.tasks import Moment
 
 MANY = 32  # segments of a side that are small enough to be put together
 MOST_BYTES = 1 << 24  # of a segment's rows, before compression
