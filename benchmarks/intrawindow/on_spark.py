@@ -61,8 +61,8 @@ class StoringClosingCore(ClosingCore):
         kept = yield from store(
             self.spec, engine, batches, choose, lambda kept: MATCHES * len(kept[0])
         )
-        assert self.kept is not None
-        self._windows(self.kept).inserted = kept
+        assert self.cached is not None
+        self._windows(self.cached).inserted = kept
 
     def needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return where the window begins that the watermark is in."""

@@ -28,7 +28,8 @@ from streamjoin.spark.api import stream_spec
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning import prepare_inputs
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.routing.parcels import Parcel
 from streamjoin.spark.schemas import joined_struct
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Segment
@@ -98,15 +99,15 @@ def side_by_side(
 
 
 class DiscardingCore(JoinCore):
-    """Takes the frames and does nothing with them."""
+    """Takes the parcels and does nothing with them."""
 
-    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Drop the rows of one micro-batch, and pass the routing on to the next."""
-        arrived = list(arrived)
+        parcels = list(parcels)
         if self.spec.adapts:
             table = hints.find(self.moment, self.spec.name)
             if table is None:  # the first batch: rows came to all cores, and these make the table
-                table = receive(self.spec, self.number, None, arrived).table
+                table = receive(self.spec, self.number, None, parcels).table
             if table is not None:
                 hints.publish(self.moment, self.spec.name, table)
         return iter(())

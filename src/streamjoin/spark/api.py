@@ -26,8 +26,8 @@ from streamjoin.spark.planning import (
 from streamjoin.spark.schemas import arrow_schema, joined_struct
 from streamjoin.spark.session import check_cores, check_session, check_workers
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state.facts import Asked
-from streamjoin.spark.state.resuming import read_checkpoint
+from streamjoin.spark.state.checkpoint import read_saved_table
+from streamjoin.spark.state.join_facts import Request
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
 from streamjoin.spark.tasks import choose_labels
@@ -125,7 +125,7 @@ def join(
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
         if checkpoint is not None and spec.adapts:
-            saved_table = read_checkpoint(left.sparkSession, checkpoint, spec)
+            saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
             spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
@@ -193,13 +193,13 @@ def make_spec(
     route_part: int | None,
     labels: tuple[int, ...],
     name: str,
-    is_cores_asked: bool = True,
+    has_fixed_cores: bool = True,
 ) -> JoinSpec:
     """Put a spec together."""
     left, right = (inputs.schemas[side] for side in SIDES)
     columns = (inputs.columns["left"], inputs.columns["right"])
     config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
-    asked = inputs.asked or Asked(config.on, config.time)
+    request = inputs.request or Request(config.on, config.time)
     return JoinSpec(
         config,
         left,
@@ -209,9 +209,9 @@ def make_spec(
         route_part,
         labels,
         name,
-        asked,
+        request,
         ordering,
-        is_cores_asked,
+        has_fixed_cores,
     )
 
 
@@ -312,7 +312,7 @@ def stream_spec(
         cores = 1
     part = range_part(plan, tables=False) if kind == "range" else None
     chosen = choose_labels(cores or partitions, partitions)
-    return make_spec(inputs, kind, part, chosen, name, is_cores_asked=cores is not None)
+    return make_spec(inputs, kind, part, chosen, name, has_fixed_cores=cores is not None)
 
 
 def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:

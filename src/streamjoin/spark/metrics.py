@@ -23,7 +23,7 @@ from streamjoin.keys.operands import Side
 
 if TYPE_CHECKING:
     from streamjoin.joins.engine import Engine
-    from streamjoin.spark.routing.receiving import Coming
+    from streamjoin.spark.routing.exchange import ReceivedRows
     from streamjoin.spark.state.segments import Manifest
 
 COLUMN = "__streamjoin_metrics"
@@ -76,11 +76,11 @@ class Metrics:
             setattr(self, f"{name}_ms", 1e3 * (after.get(name, 0) - before.get(name, 0)))
         self.matches = engine.counters.matches - matches
 
-    def add_rows(self, sides: "dict[Side, Coming]") -> None:
+    def add_rows(self, sides: "dict[Side, ReceivedRows]") -> None:
         """Count the rows of the input."""
-        for side, coming in sides.items():
-            setattr(self, f"rows_{side}", coming.seen)
-            self.null_times += coming.null_times
+        for side, received in sides.items():
+            setattr(self, f"rows_{side}", received.seen)
+            self.null_times += received.null_times
 
     def describe(self, manifest: "Manifest", engine: "Engine | None") -> None:
         """Count what is held after the batch."""
@@ -101,7 +101,7 @@ SCHEMA = ", ".join(
 )
 
 
-def observe(rows: DataFrame, name: str) -> DataFrame:
+def observe_metrics(rows: DataFrame, name: str) -> DataFrame:
     """Let Spark add up the metrics, and leave the joined rows."""
     names = [field.name for field in fields(Metrics)]
     told = F.transform(F.collect_list(COLUMN), lambda text: F.from_json(text, SCHEMA))

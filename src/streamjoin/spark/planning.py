@@ -28,7 +28,7 @@ from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
-from streamjoin.spark.state.facts import Asked
+from streamjoin.spark.state.join_facts import Request
 from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
@@ -45,7 +45,7 @@ class Inputs:
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
     residuals: tuple[str, ...]  # conditions on joined rows
-    asked: Asked | None = None  # what all this was made from, if it was made from something else
+    request: Request | None = None  # as the user wrote it, if it was rewritten
 
     def plan(self) -> JoinPlan:
         """Bind the condition to the frames' columns."""
@@ -126,7 +126,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
-        Asked(config.on, config.time, read, settings),
+        Request(config.on, config.time, read, settings),
     )
 
 

@@ -3,8 +3,8 @@
 It travels sealed, beside the version of the package that made it: a worker with another version
 says so, and does not open what it may misunderstand.
 
-How many partitions a query has is known for sure only in its tasks: a checkpoint keeps the number
-that it began with, whatever the session says now. So tasks ask for the spec as it is `placed`.
+A query's number of partitions is known for certain in its tasks only (`tasks`), so each task places
+the cores of its spec on the partitions that there are.
 """
 
 import pickle
@@ -38,7 +38,13 @@ from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import joined_names
 from streamjoin.spark.session import PARTITIONS
-from streamjoin.spark.state.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
+from streamjoin.spark.state.join_facts import (
+    COLUMNS,
+    CONDITION,
+    Facts,
+    Request,
+    describe_columns,
+)
 from streamjoin.spark.tasks import choose_labels, state_partitions
 from streamjoin.windows import CountWindow
 
@@ -57,32 +63,32 @@ class JoinSpec:
     route_part: int | None
     labels: tuple[int, ...]  # of the cores
     name: str
-    asked: Asked
+    request: Request
     ordering: Ordering | None = None  # of the results
-    is_cores_asked: bool = True  # otherwise there are as many cores as partitions
+    has_fixed_cores: bool = True  # otherwise there are as many cores as partitions
     saved_table: SavedTable | None = None  # of the checkpoint from which the stream goes on
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_sealed, (__version__, pickle.dumps(vars(self)))
+        return unseal_spec, (__version__, pickle.dumps(vars(self)))
 
-    def placed(self) -> "JoinSpec":
+    def place(self) -> "JoinSpec":
         """Return the spec for the partitions that the query of this task has."""
         partitions = state_partitions()
-        return self if partitions is None else self.placed_on(partitions)
+        return self if partitions is None else self.place_on(partitions)
 
-    def placed_on(self, partitions: int) -> "JoinSpec":
+    def place_on(self, partitions: int) -> "JoinSpec":
         """Return the spec for a query with so many partitions."""
-        if self.is_cores_asked and self.cores > partitions:
+        if self.has_fixed_cores and self.cores > partitions:
             raise StreamJoinError(
                 f"cores={self.cores} is more than the {partitions} partitions with which this "
                 f"checkpoint began ({PARTITIONS}={partitions} at the time), and Spark keeps that "
                 f"number; ask for cores={partitions} or leave cores out, or begin with a new "
                 "checkpointLocation"
             )
-        cores = self.cores if self.is_cores_asked else partitions
+        cores = self.cores if self.has_fixed_cores else partitions
         return replace(self, labels=choose_labels(cores, partitions))
 
     @property
@@ -123,22 +129,22 @@ class JoinSpec:
     @property
     def facts(self) -> Facts:
         """What must not change while there is state; shown to people if it does."""
-        asked, config = self.asked, self.config
+        request, config = self.request, self.config
         facts = {
             "format": FORMAT,
-            CONDITION: asked.on,
+            CONDITION: request.on,
             "window": str(config.window),
-            "time": asked.time and list(asked.time),
+            "time": request.time and list(request.time),
             "order": config.order and list(config.order),
             **{
-                name: describe_columns(schema, asked)
+                name: describe_columns(schema, request)
                 for name, schema in zip(COLUMNS, (self.left, self.right), strict=True)
             },
             "routing": self.routing,
             "ordered": self.ordering and str(self.ordering),
             "cores": self.cores,
             "emit": config.emit if self.closes else None,
-            **dict(asked.settings),
+            **dict(request.settings),
         }
         return {name: value for name, value in facts.items() if value is not None}
 
@@ -208,7 +214,7 @@ class JoinSpec:
         return RoutingTable.even(self.cores) if is_even else RoutingTable.split(self.cores)
 
 
-def open_sealed(version: str, state: bytes) -> JoinSpec:
+def unseal_spec(version: str, state: bytes) -> JoinSpec:
     """Open a spec in a worker, if the worker has the version of the package that sealed it."""
     if version != __version__:
         raise StreamJoinError(

@@ -9,7 +9,7 @@ and only as it was written.
 
 Two first batches need no file. Where rows are routed by hash, there is no state yet with another
 table in the first batch of all, so all tasks spread the hashes evenly. In the first batch after a
-restart, tasks use the table that the driver has read from the checkpoint (`resuming`).
+restart, tasks use the table that the driver has read from the checkpoint (`state.checkpoint`).
 """
 
 import json
@@ -18,8 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.state.sealing import seal, unseal
-from streamjoin.spark.state.shared_files import folder, read, remove, write
+from streamjoin.spark.state.digests import seal, unseal
+from streamjoin.spark.state.shared_files import open_folder, read_file, remove_file, write_file
 from streamjoin.spark.tasks import Moment
 
 
@@ -45,18 +45,18 @@ def path_of(parent: Path, name: str, batch: int) -> Path:
 
 def publish(moment: Moment, name: str, table: RoutingTable) -> None:
     """Leave the table for the batch after this one."""
-    parent = folder(moment.owner)
+    parent = open_folder(moment.owner)
     if parent is not None:
         table_json = json.dumps(table.to_json()).encode()
-        write(path_of(parent, name, moment.batch + 1), seal(table_json))
-        remove(path_of(parent, name, moment.batch - 1))
+        write_file(path_of(parent, name, moment.batch + 1), seal(table_json))
+        remove_file(path_of(parent, name, moment.batch - 1))
 
 
 def find(moment: Moment | None, name: str) -> RoutingTable | None:
     """Return the table for this batch, if a core has left it on this host."""
-    parent = None if moment is None else folder(moment.owner)
+    parent = None if moment is None else open_folder(moment.owner)
     if moment is None or parent is None:
         return None
-    found = read(path_of(parent, name, moment.batch))
+    found = read_file(path_of(parent, name, moment.batch))
     content = None if found is None else unseal(found)
     return None if content is None else RoutingTable.from_json(json.loads(content))

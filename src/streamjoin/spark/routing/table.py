@@ -41,12 +41,12 @@ from streamjoin.keys.splitters import Cells, Histogram, adjust, from_sample, loc
 from streamjoin.spark.routing.lots import deal, draw_lots
 
 ALL = -1  # the owner of a cell that belongs to every core
-CELLS = 16  # a core
-HEAVY = 0.5  # of a core's fair share: a cell of one key that holds more belongs to all cores
-UNEVEN = 1.25  # times the fair share: a core that gets more is reason for a new epoch
-NEW = 0.1  # of the rows: more beyond the keys seen before are reason for one too
-ENOUGH = 10_000  # rows, before a histogram is believed
-EPOCHS = 3  # at most, alive together: every one makes probes go to more cores
+CORE_CELLS = 16  # per core
+HEAVY_SHARE = 0.5  # of a core's fair share: a cell of one key with more rows belongs to all cores
+UNEVEN_LOAD = 1.25  # times the fair share: a core that gets more is reason for a new epoch
+NEW_SHARE = 0.1  # of the rows: more beyond the keys seen before are reason for one too
+HISTOGRAM_ROWS = 10_000  # that a histogram needs to be believed
+MOST_EPOCHS = 3  # alive together: each makes probes go to more cores
 
 Cores = NDArray[np.int32]
 
@@ -66,7 +66,7 @@ class Epoch:
         With the least and the greatest key that were ``seen``, all cores share what lies beyond.
         """
         held = weights(splitters)
-        heavy = (held >= HEAVY * held.sum() / cores) & (held > 1) & (cores > 1)
+        heavy = (held >= HEAVY_SHARE * held.sum() / cores) & (held > 1) & (cores > 1)
         light = np.where(heavy, 0, held)
         middles = np.cumsum(light) - light / 2
         owners = np.minimum(middles * cores / max(light.sum(), 1), cores - 1).astype(np.int32)
@@ -107,7 +107,7 @@ class RoutingTable:
     @classmethod
     def spread(cls, cores: int) -> "RoutingTable":
         """Return a table for hashes of which nothing is known yet: as `even`, in smaller cells."""
-        splitters = from_sample(np.empty(0, np.int64), CELLS * cores)
+        splitters = from_sample(np.empty(0, np.int64), CORE_CELLS * cores)
         return cls(cores, (Epoch.make(splitters, cores, (MIN_KEY, MAX_KEY)),))
 
     @classmethod
@@ -117,7 +117,7 @@ class RoutingTable:
         If more comes than the sample was taken from, keys beyond it are for all cores.
         """
         seen = (int(sample.min()), int(sample.max())) if more_comes and sample.size else None
-        return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores, seen),))
+        return cls(cores, (Epoch.make(from_sample(sample, CORE_CELLS * cores), cores, seen),))
 
     @property
     def is_spread(self) -> bool:
@@ -142,11 +142,11 @@ class RoutingTable:
             owners[shared] = deal(draw_lots(rows, shared), self.cores)
         return owners
 
-    def stored(self, owners: Cores) -> "Shares":
+    def share_stored(self, owners: Cores) -> "Shares":
         """Return the rows that each core stores."""
         return Shares(*group_by_core(owners, self.cores))
 
-    def probing(self, ranges: Sequence[Range], cells: Cells, owners: Cores) -> "Shares":
+    def share_probing(self, ranges: Sequence[Range], cells: Cells, owners: Cores) -> "Shares":
         """Return the rows that each core gets to probe only, beside those that it stores."""
         flags = np.zeros((self.cores, owners.size), np.bool_)
         for epoch in self.epochs:
@@ -166,9 +166,9 @@ class RoutingTable:
         *older, current = self.epochs
         current = replace(current, newest=max(current.newest, newest))
         alive = [each for each in older if expired is None or each.newest >= expired]
-        if len(alive) + 1 < EPOCHS and self._is_uneven(current, histogram):
+        if len(alive) + 1 < MOST_EPOCHS and self._is_uneven(current, histogram):
             seen = int(histogram.least.min()), int(histogram.greatest.max())
-            cells = CELLS * self.cores
+            cells = CORE_CELLS * self.cores
             splitters = adjust(histogram, cells) if sample is None else from_sample(sample, cells)
             following = Epoch.make(splitters, self.cores, seen)
             if not np.array_equal(following.splitters, current.splitters):
@@ -176,11 +176,11 @@ class RoutingTable:
         return RoutingTable(self.cores, (*alive, current)), False
 
     def _is_uneven(self, current: Epoch, histogram: Histogram) -> bool:
-        if self.cores == 1 or not current.splitters.size or histogram.total < ENOUGH:
+        if self.cores == 1 or not current.splitters.size or histogram.total < HISTOGRAM_ROWS:
             return False
-        new = histogram.counts[0] + histogram.counts[-1]
+        rows, new = histogram.total, histogram.counts[0] + histogram.counts[-1]
         most = current.load(histogram, self.cores).max()
-        return bool(most * self.cores > UNEVEN * histogram.total or new > NEW * histogram.total)
+        return bool(most * self.cores > UNEVEN_LOAD * rows or new > NEW_SHARE * rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the table in a form that JSON can hold."""

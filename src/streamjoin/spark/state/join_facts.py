@@ -54,7 +54,7 @@ _NAMES: dict[pa.DataType, str] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the user asked for, before the condition was split between Spark and the cores."""
 
     on: str
@@ -63,9 +63,9 @@ class Asked:
     settings: tuple[tuple[str, str], ...] = ()  # of the session; none if Spark evaluates nothing
 
 
-def describe_columns(schema: pa.Schema, asked: Asked) -> list[list[str]]:
+def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
     """Return name and type of each column; of computed keys, what they are made of too."""
-    sources = dict(asked.keys)
+    sources = dict(request.keys)
     return [
         [field.name, " of ".join([type_name(field.type), *_listed(sources.get(field.name, ()))])]
         for field in schema
@@ -118,7 +118,7 @@ def split_words(text: str, exact: Iterable[str] = ()) -> list[str]:
     ]
 
 
-def differ(saved: Facts, facts: Facts) -> list[str]:
+def find_changes(saved: Facts, facts: Facts) -> list[str]:
     """Say what another join has written into a state: nothing if it is the same one."""
     if saved == facts:
         return []
