@@ -3,8 +3,6 @@
 Spark may go on with the state of one attempt in one place, and with that of another elsewhere.
 """
 
-import os
-import subprocess
 import sys
 from collections import Counter, OrderedDict
 from copy import deepcopy
@@ -28,6 +26,7 @@ from streamjoin.spark.state.digests import digest
 from tests.joins.small_streams import CONDITIONS
 from tests.spark import state_digest
 from tests.spark.cores.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
+from tests.spark.drivers import run_driver
 from tests.spark.in_process import Cluster, Luck, make_join, open_envelope
 
 random = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -175,16 +174,9 @@ def test_ordered_joins_write_the_same_state():
 def test_the_state_does_not_depend_on_what_is_in_fresh_memory():
     found = set()
     for filling in ("85", "170"):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-            "MALLOC_PERTURB_": filling,
-        }
-        ended = subprocess.run(
-            [sys.executable, state_digest.__file__],
-            env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        settings = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_PERTURB_": filling}
+        ended = run_driver(state_digest, timeout=300, **settings)
+        assert ended.returncode == 0, ended.stderr[-3000:]
         found.add(ended.stdout)
     assert len(found) == 1
 
