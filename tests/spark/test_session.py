@@ -22,7 +22,7 @@ from streamjoin.spark.session import (
     check_session,
     check_workers,
     make_question,
-    settings,
+    read_settings,
 )
 from streamjoin.spark.tasks import choose_labels, hash_int
 
@@ -113,7 +113,7 @@ class Databricks:
 
     @property
     def getAll(self):  # noqa: N802
-        return {**settings(self.session), **self.changed}
+        return {**read_settings(self.session), **self.changed}
 
     def range(self, *numbers):
         return self.session.range(*numbers)

@@ -1,4 +1,4 @@
-"""What users of Spark call: `join`, `explain` and, once a session, `configure`."""
+"""What users of Spark call: `join` and `explain`, after `configure`, once per session."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
 from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
-from streamjoin.spark.arrival_order import meetings, number_rows
+from streamjoin.spark.arrival_order import meeting_conditions, number_rows
 from streamjoin.spark.explain import explain_join
 from streamjoin.spark.planning import (
     Inputs,
@@ -83,7 +83,7 @@ def join(
     ordered:
         Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
         first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
-        does a number from 1, with so many rows of the other stream in one group.
+        does a number from 1: then this many rows of the other stream form a group.
     emit:
         Tumbling and session windows: ``"close"`` gives their matches in the batch whose watermark
         has passed their end, ``"eager"`` as rows come. The pairs are the same.
@@ -116,7 +116,7 @@ def join(
         check_algorithm(config)
         if checkpoint is not None:
             raise StreamJoinError(
-                f"checkpoint={checkpoint!r} tells a stream how to go on, and these are tables; "
+                f"checkpoint={checkpoint!r} is for streams that restart, and these are tables; "
                 "leave it out"
             )
     check_workers(left.sparkSession)
@@ -180,7 +180,7 @@ def explain(
 
 
 def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
-    """Return a function that gives the spec of a table join for a number of cores."""
+    """Return a function that makes the spec of a table join for a number of cores."""
     plan = inputs.plan()
     kind, _ = choose_routing(plan, inputs.config, routing, tables=True)
     part = range_part(plan, tables=True) if kind == "range" else None
@@ -195,7 +195,7 @@ def make_spec(
     name: str,
     has_fixed_cores: bool = True,
 ) -> JoinSpec:
-    """Put a spec together."""
+    """Make the spec of a join from its inputs and its routing."""
     left, right = (inputs.schemas[side] for side in SIDES)
     columns = (inputs.columns["left"], inputs.columns["right"])
     config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
@@ -240,13 +240,13 @@ def join_counted(
             routing=routing,
             cores=cores,
         ).select(*names)
-        for meeting in meetings(window)
+        for meeting in meeting_conditions(window)
     ]
     return halves[0].union(halves[1])
 
 
 def check_frames(left: DataFrame, right: DataFrame) -> None:
-    """Refuse what is no pair of DataFrames."""
+    """Refuse what is not a pair of DataFrames."""
     for side, frame in (("left", left), ("right", right)):
         if not hasattr(frame, "isStreaming"):
             raise StreamJoinError(
@@ -262,18 +262,18 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
 
 
 def check_algorithm(config: JoinConfig) -> None:
-    """Refuse algorithms that tables on Spark are not joined by."""
+    """Refuse algorithms that cannot join tables on Spark."""
     check_finite(config.algorithm)
     if config.algorithm in LAZY and not isinstance(config.window, SessionWindow):
         raise StreamJoinError(
             f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "
-            "those of one table probe an index of the other's as they come; leave algorithm out, "
+            "the rows of one table probe an index of the other as they come; leave algorithm out, "
             "or use streamjoin.join_tables for data that fit into memory"
         )
 
 
 def check_order(left: DataFrame, right: DataFrame, config: JoinConfig) -> None:
-    """Refuse an order of results that there is none of, or no room for."""
+    """Refuse an order of the results of tables, and one whose columns the input has already."""
     if config.ordering is None:
         return
     if not left.isStreaming:

@@ -5,7 +5,7 @@ it knows; Python sees columns only::
 
     l.kind = 'x' and abs(ln(l.a) - r.b) <= 0.1 and l.name like r.pattern
       left rows       where l.kind = 'x'                 a condition on one side: before the join
-      key             ln(l.a) as a column of its own     abs(l.`key` - r.b) <= 0.1 in the cores
+      key             ln(l.a) as a separate column       abs(l.`key` - r.b) <= 0.1 in the cores
       joined rows     where l.name like r.pattern        anything else: over the candidate pairs
 """
 
@@ -39,7 +39,7 @@ class Inputs:
     """The two DataFrames with computed keys, and what is left for Spark to filter."""
 
     frames: dict[Side, DataFrame]
-    columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have keys beside them
+    columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have key columns after them
     config: JoinConfig
     schemas: dict[Side, pa.Schema]  # of the frames
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
@@ -59,7 +59,7 @@ class Inputs:
 
     @property
     def order_columns(self) -> list[str]:
-        """The columns behind them that results are sorted by, if they are ordered."""
+        """The columns after these that give the order of results, if they are ordered."""
         ordering = self.config.ordering
         return [] if ordering is None else ordering.names
 
@@ -88,9 +88,8 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    in_sessions = isinstance(
-        config.window, SessionWindow
-    )  # rows that cannot match make them longer
+    # Rows that cannot match make sessions longer all the same.
+    in_sessions = isinstance(config.window, SessionWindow)
     counted = in_sessions or (
         left.isStreaming and (isinstance(config.window, CountWindow) or config.ordering is not None)
     )
@@ -133,7 +132,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
 def choose_routing(
     plan: JoinPlan, config: JoinConfig, routing: str, tables: bool
 ) -> tuple[str, str]:
-    """Return the routing and the reason for it; refuse one that does not fit."""
+    """Return the routing and the reason for it; refuse a routing that does not fit."""
     if routing not in ROUTINGS:
         raise StreamJoinError(
             f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
@@ -181,8 +180,8 @@ def choose_routing(
 def range_part(plan: JoinPlan, tables: bool) -> int | None:
     """Return the range part to route by: the most selective one that is bounded.
 
-    Streams are not routed by time: all rows that come together would go to one core. Tables may be,
-    and by an inequality too: a row then probes the cores on one side of its key.
+    Streams are not routed by time, since rows that come together would all go to one core. Tables
+    may be, and by an inequality too: a row then probes the cores on one side of its key.
     """
     order = [layout.range_part for layout in plan.layouts() if layout.range_part is not None]
     bounded = [part for part in order if plan.ranges[part].bounded]

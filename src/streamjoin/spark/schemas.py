@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from streamjoin.errors import SchemaError
 
-# PySpark 4.3 wants to know the time zone to label timestamps with; before, it was always UTC.
+# PySpark 4.3 has to be given the time zone that labels timestamps; before, it was always UTC.
 _ZONE: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 )
@@ -38,7 +38,7 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
 
 
 def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = ()) -> StructType:
-    """Return left's fields, then right's, then whole numbers of the names given.
+    """Return left's fields, then right's, then columns of whole numbers with the given names.
 
     Right names that clash get ``_right``. Every column may be NULL: rows that carry metrics have no
     values.
@@ -85,7 +85,7 @@ def plainly_named(schema: StructType) -> StructType:
 
 
 def is_flat(schema: StructType) -> bool:
-    """Whether pandas can carry every column as an Arrow array, without a look at its values."""
+    """Whether pandas can carry every column as an Arrow array, without looking at values."""
     nested = (ArrayType, MapType, StructType, UserDefinedType, VariantType)
     return not any(isinstance(field.dataType, nested) for field in schema)
 

@@ -30,7 +30,7 @@ BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 
-_CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were asked
+_CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were checked
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "ModuleNotFoundError")
 _UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
 
@@ -46,12 +46,12 @@ def configure(
     * its changelog: a batch then uploads what it wrote, not whole files;
     * version 2 of its checkpoints, in which the state of one attempt of a task is never taken for
       that of another;
-    * checksums of shuffled rows, and a full retry where they differ: rows that are numbered depend
-      on the order in which they come, and Spark 4.1 does not notice if a task that is tried again
-      gets them in another one;
-    * with ``narrow_rows``, no bound on the bytes of an Arrow batch, which Spark would work out anew
-      for every row, at half the cost of reading them. It is for sessions in which *no* Python
-      function sees wide rows and micro-batches fit into memory: the bound on rows alone remains.
+    * checksums of shuffled rows, and a full retry where they differ: the numbers of rows depend on
+      the order of their arrival, and Spark 4.1 does not notice if a task that is retried gets them
+      in another order;
+    * with ``narrow_rows``, no bound on the bytes of an Arrow batch. Spark computes that size again
+      for every row, at half the cost of reading the row. This is for sessions in which *no* Python
+      function sees wide rows and micro-batches fit into memory: only the bound on rows remains.
 
     Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
     """
@@ -59,26 +59,26 @@ def configure(
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", **RETRIES}
     if narrow_rows:
         wanted[BATCH_BYTES] = str((1 << 31) - 1)
-    present = settings(spark)
+    present = read_settings(spark)
     if not present.get(PARTITIONS, "").isdecimal():  # Databricks has "auto"
         present.pop(PARTITIONS, None)
-        wanted[PARTITIONS] = str(cores or parallelism(spark))
+        wanted[PARTITIONS] = str(cores or count_slots(spark))
     missing = {name: value for name, value in wanted.items() if name not in present}
     for name, value in missing.items():
         spark.conf.set(name, value)
     return missing
 
 
-def settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings that somebody has made; defaults are not among them."""
+def read_settings(spark: SparkSession) -> dict[str, str]:
+    """Return the settings that were made; defaults are not among them."""
     every = spark.conf.getAll
     return dict(every() if callable(every) else every)
 
 
-def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks run side by side, as far as Spark tells.
+def count_slots(spark: SparkSession) -> int:
+    """Return how many tasks run side by side, as far as Spark knows.
 
-    Executors that have not come up yet count as well, if their number is fixed.
+    Executors that have not come up yet count too, if their number is fixed.
     """
     parts = spark.range(1 << 16).select(F.spark_partition_id().alias("part"))
     [row] = parts.agg(F.max("part")).collect()
@@ -99,44 +99,46 @@ def check_cores(cores: int | None) -> None:
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse workers that could not run a join, before a stream starts; asked once a session.
+    """Refuse workers that cannot run a join, before a stream starts; checked once per session.
 
-    One tiny task tells what its Python has. Where it cannot run, nothing is said: the join will.
+    One tiny task reports what its Python has. If it fails for another reason, so will the join,
+    and with a better message.
     """
     if spark in _CHECKED:
         return
     _CHECKED.add(spark)
     try:
-        [[told]] = spark.range(1).select(F.udf(make_question(), "string")()).collect()
+        [[answer]] = spark.range(1).select(F.udf(make_question(), "string")()).collect()
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines()]
         reasons = [line for line in lines if any(sign in line for sign in _WRONG_PYTHON)]
         if not reasons:
             return
         raise StreamJoinError(
-            f"Spark cannot run Python workers: {reasons[0]}. {way_out()}"
+            f"Spark cannot run Python workers: {reasons[0]}. {name_python()}"
         ) from error
-    version, python, *missing = told.split("\n")
+    version, python, *missing = answer.split("\n")
     if version and version != __version__:
         raise StreamJoinError(
             f"the driver runs streamjoin {__version__}, and Spark's workers have streamjoin "
-            f"{version}, at {python}. {way_out()}"
+            f"{version}, at {python}. {name_python()}"
         )
     missing = [*missing, *(() if version else ["streamjoin"])]
     if missing:
         raise StreamJoinError(
-            f"Spark's workers run {python}, which has no {' and no '.join(missing)}. {way_out()}"
+            f"Spark's workers run {python}, which has no {' and no '.join(missing)}. "
+            f"{name_python()}"
         )
 
 
 def make_question() -> Callable[[], str]:
-    """Return a function that tells the version of this package, the Python, and what it lacks.
+    """Return a function that returns this package's version, the Python, and what that lacks.
 
-    It is made here, inside of another, because such functions travel as a whole: workers without
-    this package could not look it up by its name.
+    It is defined inside another function because such functions are pickled whole: workers without
+    this package could not look it up by name.
     """
 
-    def tell() -> str:
+    def answer() -> str:
         import sys
         from importlib import import_module
         from importlib.util import find_spec
@@ -150,11 +152,11 @@ def make_question() -> Callable[[], str]:
             [version, sys.executable, *(each for each in needed if not find_spec(each))]
         )
 
-    return tell
+    return answer
 
 
-def way_out() -> str:
-    """Say how workers get the Python of the driver."""
+def name_python() -> str:
+    """Name the driver's Python, and the ways to give it to the workers."""
     return (
         f"The driver's is {sys.executable}. On one machine, set the environment variable "
         f"PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster, install "
@@ -164,8 +166,8 @@ def way_out() -> str:
 
 
 def check_session(spark: SparkSession, cores: int | None) -> int:
-    """Return the number of partitions of a stateful stage, if the session is fit for one."""
-    present = settings(spark)
+    """Return the number of partitions of a stateful stage; refuse a session not set up for one."""
+    present = read_settings(spark)
     provider = present.get(PROVIDER, "")
     if not provider.endswith("RocksDBStateStoreProvider"):
         found = f"{PROVIDER} is {provider}" if provider else f"{PROVIDER} is not set"

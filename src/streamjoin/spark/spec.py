@@ -53,9 +53,9 @@ FORMAT = 2  # of the state
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """A join as its cores need it; equal specs are bound to keys once a process."""
+    """A join as its cores need it; equal specs are bound to keys once per process."""
 
-    config: JoinConfig  # of one core's engine, which knows of no order
+    config: JoinConfig  # of one core's engine, which knows nothing of an order
     left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
     right: pa.Schema
     columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side
@@ -66,7 +66,7 @@ class JoinSpec:
     request: Request
     ordering: Ordering | None = None  # of the results
     has_fixed_cores: bool = True  # otherwise there are as many cores as partitions
-    saved_table: SavedTable | None = None  # of the checkpoint from which the stream goes on
+    saved_table: SavedTable | None = None  # of the checkpoint that the stream continues from
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
@@ -80,12 +80,12 @@ class JoinSpec:
         return self if partitions is None else self.place_on(partitions)
 
     def place_on(self, partitions: int) -> "JoinSpec":
-        """Return the spec for a query with so many partitions."""
+        """Return the spec for a query with this number of partitions."""
         if self.has_fixed_cores and self.cores > partitions:
             raise StreamJoinError(
                 f"cores={self.cores} is more than the {partitions} partitions with which this "
                 f"checkpoint began ({PARTITIONS}={partitions} at the time), and Spark keeps that "
-                f"number; ask for cores={partitions} or leave cores out, or begin with a new "
+                f"number; ask for cores={partitions} or leave cores out, or start with a new "
                 "checkpointLocation"
             )
         cores = self.cores if self.has_fixed_cores else partitions
@@ -108,7 +108,7 @@ class JoinSpec:
 
     @property
     def numbered(self) -> bool:
-        """Whether every core sees all rows, to number them, and stores those whose turn is its."""
+        """Whether every core sees all rows, to number them, and stores every n-th of them."""
         return self.counted or self.ordering is not None
 
     @property
@@ -128,7 +128,7 @@ class JoinSpec:
 
     @property
     def facts(self) -> Facts:
-        """What must not change while there is state; shown to people if it does."""
+        """What must not change while there is state; shown to users if it does."""
         request, config = self.request, self.config
         facts = {
             "format": FORMAT,
@@ -149,11 +149,11 @@ class JoinSpec:
         return {name: value for name, value in facts.items() if value is not None}
 
     def plan(self) -> JoinPlan:
-        """Return the plan, bound once a process; its hashes are a secret of that."""
+        """Return the plan, bound once per process, whose hashes are that process's secret."""
         return plan_of(self)
 
     def routing_plan(self) -> JoinPlan:
-        """Return the plan of rows that are dealt out, whose hashes all processes know."""
+        """Return the plan by which rows are dealt out, whose hashes are alike in all processes."""
         return routing_plan_of(self)
 
     @property
@@ -162,7 +162,7 @@ class JoinSpec:
         return partial(_gather, names=names, schema=self.result_schema, ordering=self.ordering)
 
     def make_manager(self) -> Manager:
-        """Return what joins rows that are all there, whose result has the user's columns."""
+        """Return what joins tables, with a result of the user's columns."""
         plan, schema = self.plan(), self.result_schema
 
         def deliver(found: Found) -> Iterator[Delivery]:
@@ -171,7 +171,7 @@ class JoinSpec:
         return make_closed_rows(self.config, plan, deliver).make_manager(plan, 1)
 
     def make_engine(self) -> Engine:
-        """Return an engine without rows, whose result has the user's columns."""
+        """Return an engine without rows, with a result of the user's columns."""
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         return make_engine(
@@ -207,7 +207,7 @@ class JoinSpec:
         return batch.part_ranges(self.route_part)
 
     def first_table(self) -> RoutingTable | None:
-        """Return the routing that needs no data; None if it does."""
+        """Return the routing table that needs no data; None if the routing needs some."""
         if self.adapts:
             return None
         is_even = self.is_hashed and self.closes
@@ -215,7 +215,7 @@ class JoinSpec:
 
 
 def unseal_spec(version: str, state: bytes) -> JoinSpec:
-    """Open a spec in a worker, if the worker has the version of the package that sealed it."""
+    """Open a spec in a worker, if it has the version of the package that sealed it."""
     if version != __version__:
         raise StreamJoinError(
             f"the driver runs streamjoin {version}, and this worker has streamjoin {__version__} "
@@ -233,11 +233,11 @@ def _gather(
 
 @lru_cache(maxsize=32)
 def plan_of(spec: JoinSpec) -> JoinPlan:
-    """Bind a spec."""
+    """Bind a spec, with hashes that are this process's secret."""
     return make_plan(spec.config, spec.schemas)
 
 
 @lru_cache(maxsize=32)
 def routing_plan_of(spec: JoinSpec) -> JoinPlan:
-    """Bind a spec."""
+    """Bind a spec, with hashes that are alike in all processes."""
     return plan_of(spec).seeded(FIXED)

@@ -98,7 +98,7 @@ class JoinCore:
     def is_empty(self) -> bool:
         """Whether no core has a row that is still needed."""
         manifest = self.manifest
-        if self.spec.numbered or manifest.segments:  # numbers go on for ever
+        if self.spec.numbered or manifest.segments:  # counting never ends
             return False
         needed = self.needed(self.watermark)
         return manifest.newest is None or (
@@ -264,7 +264,7 @@ class JoinCore:
             cache.put_engine(self.owner, cached)
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
-        self.metrics.describe(manifest, None if cached is None else cached.engine)
+        self.metrics.measure_state(manifest, None if cached is None else cached.engine)
 
     def _take_inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""

@@ -3,12 +3,12 @@
 The table for the next micro-batch follows from the state, and every core keeps the same one. A task
 that packs rows has no state, so each core leaves the table in a file on its host, under the name of
 the query's run and the batch it is for. A task that finds none, on another host or in the first
-batch after a start, sends its rows to all cores, and these pick: slower, and with the same result.
-So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for,
-and only as it was written.
+batch after a start, sends its rows to all cores, and these pick: slower, with the same result. So a
+hint can be lost, but never be wrong: it is used for exactly the batch that it was made for, and
+only if it is as it was written.
 
-Two first batches need no file. Where rows are routed by hash, there is no state yet with another
-table in the first batch of all, so all tasks spread the hashes evenly. In the first batch after a
+Two kinds of first batches need no file. In a query's very first batch, no state holds a table yet,
+so where rows are routed by hash, all tasks spread the hashes evenly. In the first batch after a
 restart, tasks use the table that the driver has read from the checkpoint (`state.checkpoint`).
 """
 
@@ -25,7 +25,7 @@ from streamjoin.spark.tasks import Moment
 
 @dataclass(frozen=True)
 class SavedTable:
-    """The table of the batch with which a query goes on."""
+    """The table of the batch with which a query continues."""
 
     query: str
     batch: int
@@ -57,6 +57,6 @@ def find(moment: Moment | None, name: str) -> RoutingTable | None:
     parent = None if moment is None else open_folder(moment.owner)
     if moment is None or parent is None:
         return None
-    found = read_file(path_of(parent, name, moment.batch))
-    content = None if found is None else unseal(found)
+    sealed = read_file(path_of(parent, name, moment.batch))
+    content = None if sealed is None else unseal(sealed)
     return None if content is None else RoutingTable.from_json(json.loads(content))

@@ -1,4 +1,4 @@
-"""Resuming: the routing table in a checkpoint, read before a stream goes on with it.
+"""The checkpoint of a stream, from which the driver reads the routing table before a restart.
 
 Packing tasks learn the table from files on their hosts (`hints`), and a query that starts again
 finds none. Its first batch is often its largest, and would go to all cores. All cores keep the same
@@ -24,10 +24,10 @@ NOT_FOUND = "PATH_NOT_FOUND"  # Spark's name for it
 
 
 def read_saved_table(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
-    """Return the table that a checkpoint has for a join; None if there is none yet.
+    """Return the routing table that a checkpoint has for a join; None if there is none yet.
 
-    A checkpoint that cannot be read costs no more than the table: Spark says what is wrong with it
-    when the stream starts, if anything is.
+    If the checkpoint cannot be read, only the table is lost: should anything be wrong with it,
+    Spark says so when the stream starts.
     """
     try:
         return _read_table(spark, path, spec)
@@ -65,6 +65,6 @@ def _read_table(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | 
             facts = spec.place_on(each["numPartitions"]).facts
             if manifest.table is not None and not find_changes(manifest.facts, facts):
                 tables.add(json.dumps(manifest.table.to_json()))
-    if len(tables) != 1:  # the same join twice in one query: nobody knows whose is which
+    if len(tables) != 1:  # the same join twice in one query: either table could be its own
         return None
     return SavedTable(query, last + 1, tables.pop())

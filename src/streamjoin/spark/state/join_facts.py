@@ -1,4 +1,4 @@
-"""What a checkpoint remembers of the join that began it, so that no other join goes on with it.
+"""Facts about a join that a checkpoint keeps, so that no other join continues from it.
 
 ::
 
@@ -6,10 +6,10 @@
     left columns  k int, __streamjoin_key_l0 int of k
     settings      time zone UTC, ...          only where Spark evaluates a part of the condition
 
-Nothing here is text that sqlglot or pyarrow has worded: those change their mind between versions,
-and a good checkpoint must not be refused for it. What Spark computes, filters and checks afterwards
-follows from the user's text, the columns and the settings, so these are kept in its place; of a
-computed key, the columns that it is made of as well.
+None of this is text that sqlglot or pyarrow has worded: their wording changes between versions, and
+a good checkpoint must not be refused for that. What Spark computes, filters and checks afterwards
+follows from the user's text, the columns and the settings, so these are kept instead; for a
+computed key, also the columns that it is made of.
 """
 
 import re
@@ -64,7 +64,7 @@ class Request:
 
 
 def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
-    """Return name and type of each column; of computed keys, what they are made of too."""
+    """Return name and type of each column; for computed keys, also what they are made of."""
     sources = dict(request.keys)
     return [
         [field.name, " of ".join([type_name(field.type), *_listed(sources.get(field.name, ()))])]
@@ -103,26 +103,26 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def split_words(text: str, exact: Iterable[str] = ()) -> list[str]:
-    """Return what SQL text consists of: no blanks or comments, and words in lower case.
+    """Return the tokens of SQL text, without blanks and comments, with words in lower case.
 
-    Words that are equal to one of ``exact`` in lower case stay as they are.
+    Words whose lower case is one of ``exact`` stay as they are.
 
     >>> split_words("L.k<= r.K -- the key") == split_words("l.K <= R.k")
     True
     """
-    kept = set(exact)
+    unchanged = set(exact)
     return [
-        each[0] if each.lastgroup != "word" or each[0].lower() in kept else each[0].lower()
+        each[0] if each.lastgroup != "word" or each[0].lower() in unchanged else each[0].lower()
         for each in _TOKEN.finditer(text)
         if each.lastgroup is not None
     ]
 
 
 def find_changes(saved: Facts, facts: Facts) -> list[str]:
-    """Say what another join has written into a state: nothing if it is the same one."""
+    """Describe the facts that differ from those saved; none if the join is the same."""
     if saved == facts:
         return []
-    if saved.get(FORMAT) != facts.get(FORMAT):  # the others may be named differently
+    if saved.get(FORMAT) != facts.get(FORMAT):  # its facts may have other names
         return [f"its state has format {saved.get(FORMAT)}, and this version {facts.get(FORMAT)}"]
     names = [*facts, *(name for name in saved if name not in facts)]
     ambiguous = [name for side in COLUMNS for name in _ambiguous(facts.get(side) or [])]

@@ -3,21 +3,21 @@
 ::
 
     manifest            segments [id, side, rows, bytes, size, last], routing table, ...
-    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as a frame
+    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as in a parcel
                7-right-0-c07e.. -> ...
 
 A micro-batch writes its rows as new segments and the manifest, and removes the segments whose rows
 have all left the window. It reads only those segments that the worker's engine does not hold.
 
 **Two attempts of one task write the same bytes.** Spark may run a task again after its state was
-committed: the sink failed behind the join, or a speculative copy was as fast. Its older checkpoint
-format (version 1) then goes on with the state of either attempt, and reads the files of the other.
-So all that is written follows from the state before and the rows of the batch: an id is made of
-batch, side, a running number and a digest of the data.
+committed: the sink failed behind the join, or a speculative copy was as fast. With its older
+checkpoint format (version 1), Spark then continues from the state of either attempt, and reads the
+files of the other. So all that is written follows from the state before and the rows of the batch:
+an id is made of batch, side, a running number and a digest of the data.
 
-**Nothing damaged is taken for rows.** The digest in an id is compared with what is read, and the
-manifest carries one of itself. A copy of a segment that is damaged is read from the state store
-instead; what is damaged there is a `SnapshotError`.
+**Damage is never taken for rows.** The digest in an id is compared with what is read, and the
+manifest carries one of itself. A segment whose copy is damaged is read from the state store
+instead; damage there is a `SnapshotError`.
 
 Many small segments are put together: when there are more than `SMALL_SEGMENTS` of a side, the
 newest ones that are together no smaller than the next older one become one, so a row is written
@@ -62,7 +62,7 @@ class Segment(NamedTuple):
 
 @dataclass
 class Manifest:
-    """All of a core's state but the rows."""
+    """All of a core's state except the rows; its fields are a format."""
 
     facts: dict[str, Any]  # of the join that wrote it
     segments: list[Segment] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Manifest:
     histogram: Histogram | None = None
     newest: int | None = None  # the latest time of a row that any core has stored
     timer: int | None = None
-    batch: int = -1  # that wrote it last, and the watermark of that batch
+    batch: int = -1  # that wrote it last, and below, the watermark of that batch
     watermark_ms: int = 0
     windows: dict[str, Any] = field(default_factory=dict)  # that are open, and joined eagerly
 
@@ -101,7 +101,7 @@ class Manifest:
         return cls(**saved)
 
     def check(self, facts: dict[str, Any]) -> None:
-        """Refuse to go on with a state that another join has written."""
+        """Refuse to continue from a state that another join has written."""
         changes = find_changes(self.facts, facts)
         if changes:
             raise SnapshotError(
@@ -109,7 +109,7 @@ class Manifest:
                 "serve this one: go back to the join that began it, or start this one with a new "
                 "checkpointLocation"
             )
-        self.facts = facts  # where they are worded differently
+        self.facts = facts  # the latest wording
 
     def of(self, side: Side) -> list[Segment]:
         """Return the segments of one side, oldest first."""
@@ -130,7 +130,7 @@ def write_segments(
 
 
 def expire_segments(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
-    """Remove the segments whose rows all come before the time, or the ordinal, that is needed."""
+    """Remove the segments whose rows all come before the time, or ordinal, that is needed."""
     for segment in manifest.segments:
         if segment.last < needed[segment.side]:
             store.remove(segment.id)
@@ -138,17 +138,17 @@ def expire_segments(store: Store, manifest: Manifest, needed: dict[Side, int]) -
 
 
 def compact_segments(store: Store, manifest: Manifest, batch: int, side: Side) -> None:
-    """Put small segments together if there are many, in this micro-batch."""
-    held = find_small(manifest.of(side))
-    if len(held) <= SMALL_SEGMENTS:
+    """Put small segments of a side together if there are many."""
+    small = find_small(manifest.of(side))
+    if len(small) <= SMALL_SEGMENTS:
         return
-    count, rows, size = 1, held[-1].rows, held[-1].size
-    while count < len(held):
-        older = held[-count - 1]
+    count, rows, size = 1, small[-1].rows, small[-1].size
+    while count < len(small):
+        older = small[-count - 1]
         if older.rows > rows or size + older.size > SEGMENT_BYTES:
             break
         count, rows, size = count + 1, rows + older.rows, size + older.size
-    joined = held[-max(count, 2) :]  # two are never too large
+    joined = small[-max(count, 2) :]  # two are never too large
     whole = pa.concat_batches([read_segment(store, segment) for segment in joined])
     manifest.segments = [each for each in manifest.segments if each not in joined]
     for segment in joined:
@@ -157,7 +157,7 @@ def compact_segments(store: Store, manifest: Manifest, batch: int, side: Side) -
 
 
 def find_small(segments: list[Segment]) -> list[Segment]:
-    """Return the newest segments, up to one that stays as it is."""
+    """Return the newest segments, up to the first that is large enough to stay as it is."""
     for place in range(len(segments), 0, -1):
         if 2 * segments[place - 1].size > SEGMENT_BYTES:
             return segments[place:]

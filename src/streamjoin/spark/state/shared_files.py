@@ -5,15 +5,15 @@
     SPARK_LOCAL_DIRS/streamjoin/   <run of a query>/   routing-...json         hints
                                                        <core>/ 7-left-0-8f3a   copies of segments
 
-Spark names a folder of the executor's own that it removes when the executor ends; where it names
-none, nothing is shared. Whatever is in the files is also in the state or can be worked out again,
-and is checked by whoever reads it: a file that is lost, damaged or never written costs time only,
-so no error of the file system reaches a task.
+Spark names a folder that belongs to the executor and is removed when it ends; where it names none,
+nothing is shared. Whatever is in the files is also in the state or can be computed again, and is
+checked when it is read: a file that is lost, damaged or never written costs only time, so no error
+of the file system reaches a task.
 
-Rows are in the files, so nobody else may read them, and what others may have put in the way is left
-alone: a folder that is a link, or that other users can change, is not used. Folders in which
-nothing was written for `FORGOTTEN_SECONDS` are removed, whoever has left them: a query that has
-ended, or a core that has moved to another executor.
+The files contain rows, so no other user may read them, and anything that others may have put there
+is left alone: a folder that is a link, or that other users can change, is not used. Folders in
+which nothing was written for `FORGOTTEN_SECONDS` are removed: those of a query that has ended, or
+of a core that has moved to another executor.
 """
 
 import os
@@ -30,7 +30,7 @@ _swept = -float(SWEEP_SECONDS)
 
 
 def open_folder(*names: str) -> Path | None:
-    """Return a folder, made if need be, for whoever writes or reads there now; None if none is."""
+    """Return a shared folder, made if need be; None if there can be none."""
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     if not local:
         return None
@@ -44,17 +44,17 @@ def open_folder(*names: str) -> Path | None:
         os.utime(path)
     except OSError:
         return None
-    sweep(Path(local) / "streamjoin")
+    sweep_folders(Path(local) / "streamjoin")
     return path
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a path is a folder of this user, and of nobody else."""
-    found = path.lstat()
+    """Whether a path is a folder that only this user can read or change."""
+    status = path.lstat()
     if not hasattr(os, "getuid"):
-        return stat.S_ISDIR(found.st_mode)
-    shared = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
+        return stat.S_ISDIR(status.st_mode)
+    shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not shared
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -90,8 +90,8 @@ def remove_other_files(parent: Path, names: Collection[str]) -> None:
                 remove_file(path)
 
 
-def sweep(parent: Path) -> None:
-    """Remove what is forgotten, now and then."""
+def sweep_folders(parent: Path) -> None:
+    """Remove forgotten folders, at most once in `SWEEP_SECONDS`."""
     global _swept
     now = time.monotonic()
     if now - _swept >= SWEEP_SECONDS:
@@ -100,7 +100,7 @@ def sweep(parent: Path) -> None:
 
 
 def remove_forgotten(parent: Path) -> None:
-    """Remove the folders below one in which nothing was written for long."""
+    """Remove the folders below one in which nothing was written for `FORGOTTEN_SECONDS`."""
     oldest = time.time() - FORGOTTEN_SECONDS
     for run in list_folders(parent):
         for core in list_folders(run):

@@ -28,7 +28,7 @@ class Store(Protocol):
         """Return a segment, if it is there."""
 
     def find_copy(self, id_: str) -> bytes | None:
-        """Return what may be a segment, from where it is read faster."""
+        """Return what may be a copy of a segment, from where it is read faster."""
 
     def write(self, id_: str, data: bytes) -> None:
         """Add a segment."""
@@ -37,14 +37,14 @@ class Store(Protocol):
         """Remove a segment."""
 
     def keep_copies(self, ids: Collection[str]) -> None:
-        """Remove the copies of other segments than these."""
+        """Remove the copies of all segments but these."""
 
     def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
         """Ask to be called when the watermark passes a time."""
 
 
 class SparkStore:
-    """The two state variables of the processor, for the core whose rows it was given."""
+    """The two state variables of the processor, for the core that Spark has called it for."""
 
     def __init__(self, handle: Any, name: str) -> None:
         self.handle, self.name = handle, name
@@ -75,7 +75,7 @@ class SparkStore:
         return None if found is None else bytes(found[0])
 
     def find_copy(self, id_: str) -> bytes | None:
-        """Return what may be a segment, from a file."""
+        """Return what may be a copy of a segment, from a file."""
         return None if self.folder is None else shared_files.read_file(self.folder / id_)
 
     def write(self, id_: str, data: bytes) -> None:
@@ -91,7 +91,7 @@ class SparkStore:
             shared_files.remove_file(self.folder / id_)
 
     def keep_copies(self, ids: Collection[str]) -> None:
-        """Remove the files of other segments than these; the core may have been elsewhere."""
+        """Remove the files of all segments but these; the core may have been elsewhere since."""
         if self.folder is not None:
             shared_files.remove_other_files(self.folder, ids)
 
