@@ -196,22 +196,19 @@ def make_spec(
     has_fixed_cores: bool = True,
 ) -> JoinSpec:
     """Make the spec of a join from its inputs and its routing."""
-    left, right = (inputs.schemas[side] for side in SIDES)
-    columns = (inputs.columns["left"], inputs.columns["right"])
-    config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
-    request = inputs.request or Request(config.on, config.time)
+    config = inputs.config
     return JoinSpec(
-        config,
-        left,
-        right,
-        columns,
-        routing,
-        route_part,
-        labels,
-        name,
-        request,
-        ordering,
-        has_fixed_cores,
+        config=replace(config, ordered="none"),
+        left=inputs.schemas["left"],
+        right=inputs.schemas["right"],
+        columns=(inputs.columns["left"], inputs.columns["right"]),
+        routing=routing,
+        route_part=route_part,
+        labels=labels,
+        name=name,
+        request=inputs.request or Request(config.on, config.time),
+        ordering=config.ordering,
+        has_fixed_cores=has_fixed_cores,
     )
 
 

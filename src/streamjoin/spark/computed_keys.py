@@ -191,11 +191,12 @@ def _duration(bound: Bound) -> timedelta:
 
 def _widen(part: Band) -> Band:
     """Return the part with one interval that contains all its own, under any zone offsets."""
-    lower, upper = part.intervals[0].lower, part.intervals[-1].upper
-    return replace(part, intervals=(Interval(_moved(lower, -_OFFSETS), _moved(upper, _OFFSETS)),))
+    lower = _move_bound(part.intervals[0].lower, -_OFFSETS)
+    upper = _move_bound(part.intervals[-1].upper, _OFFSETS)
+    return replace(part, intervals=(Interval(lower, upper),))
 
 
-def _moved(bound: Bound | None, by: timedelta) -> Bound | None:
+def _move_bound(bound: Bound | None, by: timedelta) -> Bound | None:
     return None if bound is None else replace(bound, value=_duration(bound) + by)
 
 

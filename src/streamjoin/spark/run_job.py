@@ -74,8 +74,8 @@ def explain_job(job: Job, spark: SparkSession | None = None, console: Console | 
     with _session(job, spark, console or Console(quiet=True)) as session:
         left, right = _read_both(session, job)
         text = sjs.explain(left, right, **vars(job.join))
-        with _blaming(job, "sink"):
-            _joined_nothing(session, left, right, job).selectExpr(*job.sink.select or "*")
+        with _blame_part(job, "sink"):
+            _make_empty_result(session, left, right, job).selectExpr(*job.sink.select or "*")
     parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}
     for name, part in reversed(parts.items()):
         text = f"{name:<12} {part.format or 'table'} {part.table or part.path or ''}\n{text}"
@@ -102,9 +102,9 @@ def run_job(
     with _session(job, spark, console) as session:
         left, right = _read_both(session, job)
         start = time.perf_counter()
-        with _blaming(job, "join"), patience(console, "planning"):
+        with _blame_part(job, "join"), patience(console, "planning"):
             matches = sjs.join(left, right, **vars(job.join), checkpoint=job.sink.checkpoint)
-        with _blaming(job, "sink"):
+        with _blame_part(job, "sink"):
             matches = matches.selectExpr(*job.sink.select or "*")
             if not job.is_stream:
                 return _write_table(matches, job.sink, console, start)
@@ -125,7 +125,7 @@ def _session(job: Job, spark: SparkSession | None, console: Console) -> Iterator
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # pages of JSON before each error
-    with console.status("starting Spark ..."), _blaming(job, "spark"):
+    with console.status("starting Spark ..."), _blame_part(job, "spark"):
         spark = SparkSession.builder.config(map=settings).getOrCreate()
     try:
         yield spark
@@ -134,7 +134,7 @@ def _session(job: Job, spark: SparkSession | None, console: Console) -> Iterator
 
 
 @contextmanager
-def _blaming(job: Job, part: str) -> Iterator[None]:
+def _blame_part(job: Job, part: str) -> Iterator[None]:
     """Name the part of the file that Spark refuses; failures in workers keep their traceback."""
     try:
         yield
@@ -151,7 +151,7 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
         sjs.configure(spark, cores=job.join.cores)
     frames = []
     for number, (name, source) in enumerate((("left", job.left), ("right", job.right))):
-        with _blaming(job, name):
+        with _blame_part(job, name):
             rows = _load(spark, source).selectExpr(*source.select or "*")
             rows = rows.where(source.where or "true")
             if source.watermark and job.join.time:
@@ -161,7 +161,9 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
     return frames
 
 
-def _joined_nothing(spark: SparkSession, left: DataFrame, right: DataFrame, job: Job) -> DataFrame:
+def _make_empty_result(
+    spark: SparkSession, left: DataFrame, right: DataFrame, job: Job
+) -> DataFrame:
     """Return a table with the columns of the matches, and no row."""
     ordering = Ordering.parse(job.join.ordered)
     numbers = [] if ordering is None else ordering.names

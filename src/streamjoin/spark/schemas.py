@@ -76,7 +76,7 @@ def plain_names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def plainly_named(schema: StructType) -> StructType:
+def name_plainly(schema: StructType) -> StructType:
     """Return the same types under `plain_names`."""
     names = plain_names(len(schema))
     return StructType(

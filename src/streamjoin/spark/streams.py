@@ -39,7 +39,7 @@ from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning import Inputs
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import COLUMNS, Parcel, pack_rows, unpack_rows
-from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
+from streamjoin.spark.schemas import is_flat, name_plainly, plain_names
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.store import SparkStore
 from streamjoin.spark.tasks import Moment
@@ -59,7 +59,7 @@ def join_streams(
         frame.toDF(*plain_names(len(frame.columns))).mapInArrow(StreamPacker(spec, side), COLUMNS)
         for side, frame in inputs.frames.items()
     ]
-    flat, plain = is_flat(output), plainly_named(output)
+    flat, plain = is_flat(output), name_plainly(output)
     fields = plain.fields if flat else [StructField(DATA, BinaryType())]
     schema = StructType([*fields, StructField(metrics.COLUMN, StringType())])
     joined = (

@@ -46,7 +46,7 @@ from streamjoin.spark.routing.parcels import (
     unpack_rows,
 )
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.schemas import conform, plain_names, plainly_named
+from streamjoin.spark.schemas import conform, name_plainly, plain_names
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import resize_batches
 
@@ -258,6 +258,6 @@ def join_tables(
         .repartition(count, "core")
         .sortWithinPartitions("core", "role", "task", "number")
         .select("core", "role", "side", "data")
-        .mapInArrow(TableCores(spec, placement.stored), plainly_named(output))
+        .mapInArrow(TableCores(spec, placement.stored), name_plainly(output))
         .toDF(*output.names)
     )

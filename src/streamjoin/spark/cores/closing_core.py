@@ -153,7 +153,7 @@ class ClosingCore(JoinCore):
                 self.store, self.manifest, self.moment.batch, batch.side, share.rows, last
             )
 
-    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+    def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time that a row of an open window can have."""
         if self.cached is None:
             return None

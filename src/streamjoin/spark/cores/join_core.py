@@ -100,12 +100,12 @@ class JoinCore:
         manifest = self.manifest
         if self.spec.numbered or manifest.segments:  # counting never ends
             return False
-        needed = self.needed(self.watermark)
+        needed = self.least_needed(self.watermark)
         return manifest.newest is None or (
             needed is not None and manifest.newest < min(needed.values())
         )
 
-    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+    def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time, or ordinal, of stored rows that later rows can still meet."""
         window = self.spec.config.window
         if self.spec.counted:
@@ -174,7 +174,7 @@ class JoinCore:
 
     def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
-        segments, needed = self.manifest.segments, self.needed(self.late_before)
+        segments, needed = self.manifest.segments, self.least_needed(self.late_before)
         cached = cache.take_engine(self.owner, self.manifest.batch)
         if cached is not None and not all(
             needed is not None and last < needed[side] for side, last in cached.find_extra(segments)
@@ -237,7 +237,7 @@ class JoinCore:
                 self._write_rows(batch)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
-        needed = self.needed(self.watermark)
+        needed = self.least_needed(self.watermark)
         if needed is not None:
             expire_segments(store, manifest, needed)
         is_empty = self.is_empty

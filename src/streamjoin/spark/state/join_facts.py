@@ -14,7 +14,7 @@ computed key, also the columns that it is made of.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,14 +66,11 @@ class Request:
 def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
     """Return name and type of each column; for computed keys, also what they are made of."""
     sources = dict(request.keys)
-    return [
-        [field.name, " of ".join([type_name(field.type), *_listed(sources.get(field.name, ()))])]
-        for field in schema
-    ]
-
-
-def _listed(names: Sequence[str]) -> list[str]:
-    return [", ".join(names)] if names else []
+    columns = []
+    for field in schema:
+        names, text = sources.get(field.name, ()), type_name(field.type)
+        columns.append([field.name, f"{text} of {', '.join(names)}" if names else text])
+    return columns
 
 
 def type_name(kind: pa.DataType) -> str:
@@ -133,7 +130,7 @@ def find_changes(saved: Facts, facts: Facts) -> list[str]:
         if name == CONDITION and isinstance(was, str) and isinstance(is_, str):
             same = split_words(was, ambiguous) == split_words(is_, ambiguous)
         if not same:
-            changes.append(f"{name} was {_shown(name, was)} and is {_shown(name, is_)}")
+            changes.append(f"{name} was {_format_fact(name, was)} and is {_format_fact(name, is_)}")
     return changes
 
 
@@ -143,7 +140,7 @@ def _ambiguous(columns: list[list[str]]) -> list[str]:
     return [name for name, count in counts.items() if count > 1]
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_fact(name: str, value: Any) -> str:
     if value is None:
         return "nothing"
     if name in COLUMNS:
