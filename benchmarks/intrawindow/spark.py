@@ -57,10 +57,10 @@ class StoringClosingCore(ClosingCore):
         kept = yield from store_rows(
             self.spec, engine, batches, choose, lambda kept: MATCHES * len(kept[0])
         )
-        assert self.kept is not None
-        self._windows(self.kept).inserted = kept
+        assert self.cached is not None
+        self._windows(self.cached).inserted = kept
 
-    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+    def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return where the window begins that the watermark is in."""
         part = self.plan.window_part
         if watermark is None or part is None:
@@ -69,7 +69,7 @@ class StoringClosingCore(ClosingCore):
 
     def next_expiry_ms(self) -> int | None:
         """Return when the window ends that the watermark is in."""
-        needed = self.needed(self.watermark)
+        needed = self.least_needed(self.watermark)
         return None if needed is None else (needed["left"] + WINDOW.length_us) // 1000
 
     def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:

@@ -16,7 +16,7 @@ from streamjoin import StreamJoinError, join_tables
 from streamjoin.cli.demo import in_process, on_spark
 from streamjoin.cli.demo.check import compare
 from streamjoin.cli.demo.data_centres import DATA_CENTRES
-from streamjoin.cli.demo.display import Board, showing
+from streamjoin.cli.demo.display import Board, show_board
 from streamjoin.cli.demo.feeder import Feeder, Inbox
 from streamjoin.cli.demo.in_process import Digest
 from streamjoin.cli.demo.prices import PRICES
@@ -168,7 +168,7 @@ def test_a_feeder_leaves_whole_files_only_and_tells_what_went_wrong(tmp_path):
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.txt").write_text("all of it")
-    with pytest.raises(StreamJoinError, match="no demo's"):
+    with pytest.raises(StreamJoinError, match="not from a demo"):
         on_spark.run(Console(quiet=True), out=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -190,7 +190,7 @@ def test_without_a_terminal_there_are_lines():
             return {"rows in": "12", "matches": "3"}
 
     console = Console(file=io.StringIO(), width=80)
-    with showing(console, Board([Done()], "a note")) as show:
+    with show_board(console, Board([Done()], "a note")) as show:
         show()
     assert console.file.getvalue() == "racks, 50%: rows in 12, matches 3\n"
 

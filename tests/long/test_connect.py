@@ -1,13 +1,11 @@
 """Tables and streams through Spark Connect, in a process of their own."""
 
-import subprocess
-import sys
-
 import pyarrow.parquet as pq
 import pytest
 
 from tests.oracle import join_by_count, join_by_time
 from tests.spark import connect_driver
+from tests.spark.drivers import run_driver
 from tests.spark.running import Streams
 from tests.spark.test_streams import SECOND, flat, known, make_batches, same, table
 
@@ -35,10 +33,9 @@ def folder(tmp_path_factory, batches):
     streams = Streams(None, folder)
     for batch in batches:
         streams.add(*map(table, batch))
-    command = [sys.executable, connect_driver.__file__, str(folder)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = run_driver(connect_driver, folder, timeout=300)
     assert "\nend\n" in ended.stdout, ended.stderr[-3000:]
-    (folder / "told").write_text(ended.stdout)
+    (folder / "output").write_text(ended.stdout)
     return folder
 
 
@@ -58,10 +55,10 @@ def test_tables_and_streams(folder, batches):
 
 
 def test_explanation_and_log(folder):
-    told = (folder / "told").read_text()
-    assert "Spark computes SQRT(l.k)" in told
-    assert "rows_left 22, rows_right 34" in told  # from the listener
+    output = (folder / "output").read_text()
+    assert "Spark computes SQRT(l.k)" in output
+    assert "rows_left 22, rows_right 34" in output  # from the listener
 
 
 def test_metrics_of_a_query(folder):
-    assert "told 21" in (folder / "told").read_text()
+    assert "metrics 21" in (folder / "output").read_text()

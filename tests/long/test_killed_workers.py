@@ -1,13 +1,11 @@
 """Python workers that are killed in the middle of a batch: Spark tries again, nothing changes."""
 
-import subprocess
-import sys
-
 import pyarrow.parquet as pq
 import pytest
 
 from tests.oracle import join_by_time
 from tests.spark import driver
+from tests.spark.drivers import run_driver
 from tests.spark.running import Streams
 from tests.spark.test_streams import SECOND, flat, make_batches, near, table
 
@@ -18,8 +16,7 @@ def test_workers_that_are_killed_change_nothing(tmp_path):
     streams, batches = Streams(None, tmp_path), make_batches(2, count=4)
     for batch in batches:
         streams.add(*map(table, batch))
-    command = [sys.executable, driver.__file__, str(tmp_path), "die"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = run_driver(driver, tmp_path, "die", timeout=300)
     assert ended.stdout.endswith("end\n"), ended.stderr[-3000:]
     died = sorted(path.name for path in tmp_path.glob("died-*"))
     assert died == ["died-joining", "died-packing", "died-written"]

@@ -8,7 +8,6 @@ SEED=n repeats a run as far as chance can be repeated.
 import os
 import signal
 import subprocess
-import sys
 import time
 from random import Random
 
@@ -17,6 +16,7 @@ import pytest
 
 from tests.spark import driver
 from tests.spark.answers import duckdb_pairs, within
+from tests.spark.drivers import make_command, make_environment
 from tests.spark.running import Streams
 from tests.spark.test_streams import flat, make_batches, table
 
@@ -32,7 +32,8 @@ def run(folder, batches=None, seconds=0.0):
     Returns the number of the last batch that it told of.
     """
     process = subprocess.Popen(
-        [sys.executable, driver.__file__, str(folder)],
+        make_command(driver, folder),
+        env=make_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -53,7 +53,7 @@ def test_a_stream_of_long_texts(options):
 )
 def test_a_core_on_spark_reloads_long_texts(options, monkeypatch):
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
-    monkeypatch.setattr(state, "MANY", 2)  # segments are put together, up to the bound
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 2)  # segments are put together, up to the bound
     schema = pa.schema({"k": pa.int64(), "t": pa.timestamp("us", "UTC"), "text": pa.string()})
     join = make_join("l.k = r.k", schema, 1, time="t", **options)
     cluster = Cluster(join, delay=10**6)
@@ -65,7 +65,7 @@ def test_a_core_on_spark_reloads_long_texts(options, monkeypatch):
     [store] = cluster.stores.values()
     sizes = [segment.size for segment in store.manifest.segments]
     assert sum(sizes) > 2**31
-    assert max(sizes) <= state.MOST_BYTES
+    assert max(sizes) <= state.SEGMENT_BYTES
     cluster.restart()
     few = part(1).slice(0, 500).cast(schema)
     found += sum(map(len, cluster.batch(schema.empty_table(), few)))

@@ -18,6 +18,7 @@ import pytest
 
 from tests.spark import cluster_driver as driver
 from tests.spark.answers import duckdb_pairs, within
+from tests.spark.drivers import make_environment, run_driver
 from tests.spark.running import Streams
 from tests.spark.test_streams import flat, make_batches, table
 
@@ -29,26 +30,19 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def spark_home(folder):
-    """Return a home of Spark in which executors can leave their files."""
+    """Return settings for a home of Spark in which executors can leave their files."""
     home = folder / "spark"
     if not home.exists():
         home.mkdir()
         for name in ("bin", "jars"):
             (home / name).symlink_to(SPARK_HOME / name)
-    return {
-        **os.environ,
-        "SPARK_HOME": str(home),
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    return {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
 
 
 def run(folder, master, version, what):
     """Run a driver to its end."""
-    command = [sys.executable, driver.__file__, str(folder), master, version, what]
-    ended = subprocess.run(
-        command, env=spark_home(folder), capture_output=True, text=True, timeout=1200, check=False
-    )
+    settings = spark_home(folder)
+    ended = run_driver(driver, folder, master, version, what, timeout=1200, **settings)
     assert ended.stdout.endswith("end\n"), ended.stderr[-5000:]
 
 
@@ -86,7 +80,7 @@ def test_tasks_that_fail_after_their_state_is_committed(version, tmp_path):
 def cluster(folder):
     """Start a master and a worker on each of two hosts."""
     port = 20_000 + os.getpid() % 10_000
-    environment = {**spark_home(folder), "SPARK_DAEMON_MEMORY": "256m"}
+    environment = make_environment(**spark_home(folder), SPARK_DAEMON_MEMORY="256m")
     script = str(SPARK_HOME / "bin" / "spark-class")
     package, master = "org.apache.spark.deploy", f"spark://127.0.0.1:{port}"
     commands = [

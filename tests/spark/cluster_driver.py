@@ -1,13 +1,13 @@
 """A driver of its own with several executors: what local mode cannot show.
 
-``python cluster_driver.py FOLDER MASTER FORMAT WHAT``: joins the two streams of files in a folder
-until all are read; ``FORMAT`` is the version of Spark's state checkpoints.
+``python -m tests.spark.cluster_driver FOLDER MASTER FORMAT WHAT``: joins the two streams of files
+in a folder until all are read; ``FORMAT`` is the version of Spark's state checkpoints.
 
 * ``fail``: behind the join, the first attempt of every task fails after its last row. Its state is
   committed by then. The next attempt runs on another executor.
 * ``linger``: the first attempt waits there instead, until a speculative one has overtaken it.
 
-Each attempt leaves a file in ``FOLDER/attempts`` that tells its batch, partition, number and
+Each attempt leaves a file in ``FOLDER/attempts`` that names its batch, partition, number and
 executor.
 """
 
@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
+from tests.spark.drivers import read_sides, start_query, start_session, tell
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 LINGER = 20  # seconds: longer than it takes Spark to start another attempt
@@ -46,13 +47,8 @@ def disturb(folder, what):
 
 def main(folder, master, version, what):
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.local.dir": f"{folder}/local",
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         # An executor would forget the state of its failed attempts, if a batch takes a minute.
         "spark.sql.streaming.stateStore.maintenanceInterval": "1h",
@@ -74,29 +70,11 @@ def main(folder, master, version, what):
             "spark.speculation.minTaskRuntime": "1s",
             "spark.speculation.task.duration.threshold": "2s",
         }
-    builder = SparkSession.builder.master(master)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = start_session(SparkSession.builder.master(master), folder, **settings)
     sjs.configure(session)
-    frames = [
-        session.readStream.schema(session.read.parquet(f"{folder}/{side}").schema)
-        .option("maxFilesPerTrigger", 1)
-        .parquet(f"{folder}/{side}")
-        .withWatermark("t", DELAY)
-        for side in ("left", "right")
-    ]
-    joined = sjs.join(*frames, on=ON, window=WINDOW, time="t")
-    query = (
-        joined.mapInArrow(disturb(folder, what), joined.schema)
-        .writeStream.format("parquet")
-        .option("path", f"{folder}/sink")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    print("end", flush=True)  # noqa: T201
+    joined = sjs.join(*read_sides(session, folder, DELAY), on=ON, window=WINDOW, time="t")
+    start_query(joined.mapInArrow(disturb(folder, what), joined.schema), folder).awaitTermination()
+    tell("end")
 
 
 if __name__ == "__main__":

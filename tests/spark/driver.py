@@ -1,8 +1,7 @@
 """A driver of its own: joins the two streams of files in a folder, until all files are read.
 
-``python driver.py FOLDER [die]``; with ``die``, Python workers are killed in the middle of some
-batches. It prints when the query has started, and the
-number of each batch that is done.
+``python -m tests.spark.driver FOLDER [die]``; with ``die``, Python workers are killed in the middle
+of some batches. It prints when the query has started, and the number of each batch that is done.
 """
 
 import os
@@ -16,7 +15,8 @@ from streamjoin import TimeWindow
 from streamjoin import spark as sjs
 from streamjoin.spark import api, streams
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.routing.hints import Moment
+from streamjoin.spark.tasks import Moment
+from tests.spark.drivers import read_sides, start_query, start_session, tell
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 
@@ -42,8 +42,8 @@ def let_workers_die(folder):
                     die_once(folder, "joining", 2)
                 yield rows
 
-        def step(self, arrived):
-            yield from super().step(arrived)
+        def step(self, parcels):
+            yield from super().step(parcels)
             die_once(folder, "written", 3)
 
     class Processor(streams.JoinProcessor):
@@ -59,43 +59,21 @@ def let_workers_die(folder):
 
 
 def main(folder, what=""):
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.local.dir", f"{folder}/local")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "3")
-        .getOrCreate()
-    )
-    sjs.configure(session)
+    session = start_session(SparkSession.builder.master("local[2,4]"), folder)
+    sjs.configure(session, cores=3)
     if what == "die":
         let_workers_die(folder)
-    frames = [
-        session.readStream.schema(session.read.parquet(f"{folder}/{side}").schema)
-        .option("maxFilesPerTrigger", 1)
-        .parquet(f"{folder}/{side}")
-        .withWatermark("t", DELAY)
-        for side in ("left", "right")
-    ]
-    joined = sjs.join(*frames, on=ON, window=WINDOW, time="t")
-    query = (
-        joined.writeStream.format("parquet")
-        .option("path", f"{folder}/sink")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
-    print("started", flush=True)  # noqa: T201
+    joined = sjs.join(*read_sides(session, folder, DELAY), on=ON, window=WINDOW, time="t")
+    query = start_query(joined, folder)
+    tell("started")
     done = -1
     while not query.awaitTermination(0.1):
         progress = query.lastProgress
         if progress is not None and progress.batchId > done:
             done = progress.batchId
-            print("batch", done, flush=True)  # noqa: T201
+            tell("batch", done)
     session.read.parquet(f"{folder}/sink").write.parquet(f"{folder}/result")
-    print("end", flush=True)  # noqa: T201
+    tell("end")
 
 
 if __name__ == "__main__":

@@ -28,15 +28,18 @@ from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.spark.routing import packing
-from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
-from streamjoin.spark.routing.packing import StreamPacker
-from streamjoin.spark.routing.receiving import Arrived
-from streamjoin.spark.session import labels
+from streamjoin.spark.routing.exchange import StreamPacker
+from streamjoin.spark.routing.parcels import SCHEMA, Parcel
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Manifest
-from streamjoin.spark.tables import Layout, Sampled, TableCores, TablePacker, lay_out
+from streamjoin.spark.tables import (
+    Placement,
+    SideSample,
+    TableCores,
+    TablePacker,
+    place_tables,
+)
+from streamjoin.spark.tasks import Moment, choose_labels
 
 
 def make_join(
@@ -62,7 +65,7 @@ def make_join(
     plan = inputs.plan()
     kind, _ = choose_routing(plan, config, routing, tables)
     part = range_part(plan, tables) if kind == "range" else None
-    return make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+    return make_spec(inputs, kind, part, choose_labels(cores, cores), "streamjoin")
 
 
 class MemoryStore:
@@ -214,17 +217,17 @@ class Cluster:
             assert sorted(store.segments) == sorted(listed)
             assert all(segment.rows for segment in held.segments) if held else True
         for worker in self.workers:
-            for kept in worker.values():
-                if isinstance(kept.engine.join, Manager):
-                    for chain in kept.engine.chains.values():
+            for cached in worker.values():
+                if isinstance(cached.engine.join, Manager):
+                    for chain in cached.engine.chains.values():
                         chain.check()
 
     def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
         self.metrics = Metrics()
-        arrived = self._pack(sides)
+        parcels = self._pack(sides)
         rows: list[pa.RecordBatch] = []
-        for label in self.random.sample(list(arrived), len(arrived)):
-            rows += self._task(label, lambda core, sent=arrived[label]: core.step(iter(sent)))
+        for label in self.random.sample(list(parcels), len(parcels)):
+            rows += self._task(label, lambda core, sent=parcels[label]: core.step(iter(sent)))
         return rows + self._run_timers()
 
     def _run_timers(self) -> list[pa.RecordBatch]:
@@ -236,23 +239,23 @@ class Cluster:
                     rows += self._task(label, expire)
         return rows
 
-    def _pack(self, sides: dict[Any, pa.Table]) -> dict[int, list[Arrived]]:
-        arrived: dict[int, list[Arrived]] = {}
-        moment, part = self.moment, 0
+    def _pack(self, sides: dict[Any, pa.Table]) -> dict[int, list[Parcel]]:
+        parcels: dict[int, list[Parcel]] = {}
+        moment, number = self.moment, 0
         for side, table in sides.items():
             for task in cut(self.random, table, self.random.randint(1, self.luck.tasks)):
                 found = moment if self.random.random() < self.luck.hints else None
                 pieces = cut(self.random, task, self.random.randint(1, self.luck.tasks))
                 batches = [batch for piece in pieces for batch in piece.to_batches()]
-                with patch.object(packing.hints.Moment, "current", lambda found=found: found):
+                with patch.object(Moment, "current", lambda found=found: found):
                     for sent in StreamPacker(self.spec, side)(iter(batches)):
                         [row] = sent.to_pylist()
-                        values = (row["side"], part, row["number"], row["role"], row["frame"])
-                        arrived.setdefault(row["core"], []).append(Arrived(*values))
-                part += 1
-        for each in arrived.values():
+                        core, parcel = open_envelope(row, number)
+                        parcels.setdefault(core, []).append(parcel)
+                number += 1
+        for each in parcels.values():
             self.random.shuffle(each)
-        return arrived
+        return parcels
 
     def _task(
         self, label: int, work: Callable[[JoinCore], Iterator[pa.RecordBatch]]
@@ -262,7 +265,7 @@ class Cluster:
         while True:
             fails = self.random.random() < self.luck.failures
             worker = self.random.choice(self.workers)
-            with patch.object(cache, "_KEPT", worker):
+            with patch.object(cache, "_ENGINES", worker):
                 core = self.core(self.spec, label, self.stores[label], self.watermark, self.moment)
                 rows = work(core)
                 if fails and self.random.random() < 0.5:
@@ -291,6 +294,12 @@ class Cluster:
             self.watermark = max(self.watermark, min(self.newest.values()))
 
 
+def open_envelope(row: dict[str, Any], task: int) -> tuple[int, Parcel]:
+    """Return the label of a core and the parcel that a task has sent it."""
+    values = {name: row[name] for name in Parcel._fields}
+    return row["core"], Parcel(**{**values, "task": task})
+
+
 def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:
     """Do what the processor does when a timer goes off."""
     core.manifest.timer = None
@@ -309,38 +318,38 @@ def join_tables(
     make: Callable[[int], JoinSpec], left: pa.Table, right: pa.Table, cores: int, seed: int = 0
 ) -> pa.Table:
     """Join tables as Spark would: samples, tasks that pack, and cores."""
-    return join_frames(*pack_tables(make, left, right, cores, seed), seed)
+    return join_parcels(*pack_tables(make, left, right, cores, seed), seed)
 
 
 def pack_tables(
     make: Callable[[int], JoinSpec], left: pa.Table, right: pa.Table, cores: int, seed: int = 0
-) -> tuple[Layout, JoinSpec, list[dict[str, Any]]]:
-    """Return the layout of a join of tables, the join, and what the cores get, in order."""
+) -> tuple[Placement, JoinSpec, list[dict[str, Any]]]:
+    """Return the placement of a join of tables, the join, and what the cores get, in order."""
     dice, rows = Random(seed), dict(zip(SIDES, (left, right), strict=True))
     draft = make(1)
     samples = {
-        side: Sampled(table.num_rows, prepare(draft.routing_plan(), side, as_batch(table)))
+        side: SideSample(table.num_rows, prepare(draft.routing_plan(), side, as_batch(table)))
         for side, table in rows.items()
     }
-    layout = lay_out(draft, samples, cores)
-    spec = make(layout.table.cores)
+    placement = place_tables(draft, samples, cores)
+    spec = make(placement.table.cores)
     sent: list[dict[str, Any]] = []
     for side, table in rows.items():
-        for part, task in enumerate(cut(dice, table, dice.randint(1, 3))):
-            for frame in TablePacker(spec, layout, side)(iter(task.to_batches())):
-                sent += [{**row, "part": part} for row in frame.to_pylist()]
-    sent.sort(key=lambda row: (row["core"], row["role"], row["part"], row["number"]))
-    return layout, spec, sent
+        for number, task in enumerate(cut(dice, table, dice.randint(1, 3))):
+            for batch in TablePacker(spec, placement, side)(iter(task.to_batches())):
+                sent += [{**row, "task": number} for row in batch.to_pylist()]
+    sent.sort(key=lambda row: (row["core"], row["role"], row["task"], row["number"]))
+    return placement, spec, sent
 
 
-def join_frames(
-    layout: Layout, spec: JoinSpec, sent: list[dict[str, Any]], seed: int = 0
+def join_parcels(
+    placement: Placement, spec: JoinSpec, sent: list[dict[str, Any]], seed: int = 0
 ) -> pa.Table:
     """Join what cores of one partition get."""
-    pieces = cut(Random(seed), pa.Table.from_pylist(sent, frames.SCHEMA), 3)
+    pieces = cut(Random(seed), pa.Table.from_pylist(sent, SCHEMA), 3)
     batches = (batch for piece in pieces for batch in piece.to_batches())
     names = spec.result_schema.names
-    joined = [rows.rename_columns(names) for rows in TableCores(spec, layout.stored)(batches)]
+    joined = [rows.rename_columns(names) for rows in TableCores(spec, placement.stored)(batches)]
     return pa.Table.from_batches(joined, schema=spec.result_schema)
 
 

@@ -1,7 +1,7 @@
 """A driver of its own with a small JVM: joins streams whose rows are a megabyte each.
 
-``python large_rows.py FOLDER ROWS``; all rows come in one micro-batch. It prints how many it has
-joined, and how many characters they hold.
+``python -m tests.spark.large_rows FOLDER ROWS``; all rows come in one micro-batch. It prints how
+many it has joined, and how many characters they hold.
 """
 
 import sys
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
+from tests.spark.drivers import read_sides, start_query, start_session, tell
 
 MEGABYTE = 1 << 20
 ON, WINDOW = "l.id = r.id", TimeWindow("1 second")
@@ -36,35 +37,14 @@ def main(name: str, rows: str) -> None:
     folder = Path(name)
     write_rows(folder, "left", int(rows), MEGABYTE)
     write_rows(folder, "right", int(rows), 1)
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "1g")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.local.dir", f"{folder}/local")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[2]")
+    session = start_session(builder, name, **{"spark.driver.memory": "1g"})
     sjs.configure(session)
-    frames = [
-        session.readStream.schema(session.read.parquet(f"{folder}/{side}").schema)
-        .parquet(f"{folder}/{side}")
-        .withWatermark("t", "1 second")
-        for side in ("left", "right")
-    ]
+    frames = read_sides(session, name, "1 second", files=None)
     joined = sjs.join(*frames, on=ON, window=WINDOW, time="t")
-    query = (
-        joined.selectExpr("id", "length(text) as width")
-        .writeStream.format("parquet")
-        .option("path", f"{folder}/sink")
-        .option("checkpointLocation", f"{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    start_query(joined.selectExpr("id", "length(text) as width"), name).awaitTermination()
     found = session.read.parquet(f"{folder}/sink").selectExpr("count(*)", "sum(width)").first()
-    print(*found, flush=True)  # noqa: T201
+    tell(*found)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamjoin import spark as sjs
+from tests.spark.drivers import SIDES, read_sides
 
-SIDES = ("left", "right")
 SECONDS = 180  # after which a query that has not ended is taken for stuck
 
 
@@ -39,16 +39,7 @@ class Streams:
 
     def read(self) -> list[Any]:
         """Return both sides as streaming DataFrames."""
-        schema = self.session.read.parquet(str(self.folder / "left")).schema
-        frames = [
-            self.session.readStream.schema(schema)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self.folder / side))
-            for side in SIDES
-        ]
-        if self.delay is None:
-            return frames
-        return [frame.withWatermark("t", self.delay) for frame in frames]
+        return read_sides(self.session, self.folder, self.delay)
 
     def join(self, on: str, **others: Any) -> Any:
         """Join both."""

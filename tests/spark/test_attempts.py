@@ -3,8 +3,6 @@
 Spark may go on with the state of one attempt in one place, and with that of another elsewhere.
 """
 
-import os
-import subprocess
 import sys
 from collections import Counter, OrderedDict
 from copy import deepcopy
@@ -21,34 +19,34 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.options.ordering import Ordering
 from streamjoin.spark.cores import cache
-from streamjoin.spark.routing import packing, receiving
-from streamjoin.spark.routing.packing import StreamPacker
-from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.routing import exchange
+from streamjoin.spark.routing.exchange import StreamPacker, receive
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.state import segments as state
+from streamjoin.spark.state.digests import digest
 from tests.joins.small_streams import CONDITIONS
 from tests.spark import state_digest
 from tests.spark.cores.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
-from tests.spark.in_process import Cluster, Luck, make_join
+from tests.spark.drivers import run_driver
+from tests.spark.in_process import Cluster, Luck, make_join, open_envelope
 
 random = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 class Twice(Cluster):
-    """Every task has a second attempt, in a worker that knows nothing; frames come in any order."""
+    """Every task has a second attempt, in a new worker; parcels come in any order."""
 
     attempts = 0
 
     def _task(self, label, work):
         other, dice = deepcopy(self.stores[label]), Random(self.attempts)
         rows = super()._task(label, work)
-        with patch.object(cache, "_KEPT", OrderedDict()):
+        with patch.object(cache, "_ENGINES", OrderedDict()):
             core = self.core(self.spec, label, other, self.watermark, self.moment)
 
-            def step(arrived):
-                came = list(arrived)
-                dice.shuffle(came)
-                return type(core).step(core, came)
+            def step(parcels):
+                shuffled = list(parcels)
+                dice.shuffle(shuffled)
+                return type(core).step(core, shuffled)
 
             with patch.object(core, "step", step):
                 again = list(work(core))
@@ -98,18 +96,18 @@ def test_attempts_write_the_same_state(seed, name, window, cores, delay, algorit
 
 @pytest.fixture
 def plenty(monkeypatch):
-    monkeypatch.setattr(receiving, "SAMPLE", 16)
+    monkeypatch.setattr(exchange, "TABLE_KEYS", 16)
 
 
 def pack(join, side, rows, table, tasks):
-    """Return the frames of a side for each core; tasks have a hint or not."""
+    """Return the parcels of a side for each core; tasks have a hint or not."""
     found = {label: [] for label in join.labels}
-    for part, (piece, hinted) in enumerate(tasks):
-        with patch.object(packing.hints, "find", lambda *_, hint=hinted: table if hint else None):
+    for task, (piece, hinted) in enumerate(tasks):
+        with patch.object(exchange.hints, "find", lambda *_, hint=hinted: table if hint else None):
             for sent in StreamPacker(join, side)(iter(rows.take(piece).to_batches())):
                 [row] = sent.to_pylist()
-                values = (row["side"], part, row["number"], row["role"], row["frame"])
-                found[row["core"]].append(Arrived(*values))
+                core, parcel = open_envelope(row, task)
+                found[core].append(parcel)
     return found
 
 
@@ -176,16 +174,9 @@ def test_ordered_joins_write_the_same_state():
 def test_the_state_does_not_depend_on_what_is_in_fresh_memory():
     found = set()
     for filling in ("85", "170"):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-            "MALLOC_PERTURB_": filling,
-        }
-        ended = subprocess.run(
-            [sys.executable, state_digest.__file__],
-            env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        settings = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_PERTURB_": filling}
+        ended = run_driver(state_digest, timeout=300, **settings)
+        assert ended.returncode == 0, ended.stderr[-3000:]
         found.add(ended.stdout)
     assert len(found) == 1
 
@@ -198,4 +189,4 @@ def test_ids_tell_batch_side_number_and_content():
     assert [each[:3] for each in parts] == [["0", "left", "0"], ["0", "right", "0"]]
     assert parts[0][3] == parts[1][3]  # they have the same rows
     assert len(parts[0][3]) == 32
-    assert state.digest(next(iter(cluster.stores[0].segments.values()))) == parts[0][3]
+    assert digest(next(iter(cluster.stores[0].segments.values()))) == parts[0][3]

@@ -21,11 +21,10 @@ from streamjoin.spark.session import (
     ROCKSDB,
     check_session,
     check_workers,
-    hash_int,
-    labels,
     make_question,
-    settings,
+    read_settings,
 )
+from streamjoin.spark.tasks import choose_labels, hash_int
 
 pytestmark = pytest.mark.spark
 
@@ -62,16 +61,16 @@ def test_hashes_are_sparks(session):
 
 def test_labels_fall_into_partitions_of_their_own(session):
     cases = [(1, 1), (2, 2), (3, 3), (5, 8), (16, 16), (64, 64), (3, 200)]
-    rows = [(*case, label) for case in cases for label in labels(*case)]
+    rows = [(*case, label) for case in cases for label in choose_labels(*case)]
     frame = session.createDataFrame(rows, "cores int, partitions int, label int")
     places = F.count_distinct(F.pmod(F.hash("label"), F.col("partitions")))
     found = frame.groupBy("cores", "partitions").agg(places.alias("places")).collect()
     assert sorted(row["places"] for row in found) == sorted(cores for cores, _ in cases)
-    assert all(labels(*case)[0] == 0 for case in cases)
+    assert all(choose_labels(*case)[0] == 0 for case in cases)
 
 
 def test_labels_are_where_group_by_sends_them(session):
-    chosen = labels(3, 3)
+    chosen = choose_labels(3, 3)
     frame = session.createDataFrame([(label,) for label in chosen], "core int")
     places = frame.repartition(3, "core").select(F.spark_partition_id().alias("p")).distinct()
     assert places.count() == 3
@@ -114,7 +113,7 @@ class Databricks:
 
     @property
     def getAll(self):  # noqa: N802
-        return {**settings(self.session), **self.changed}
+        return {**read_settings(self.session), **self.changed}
 
     def range(self, *numbers):
         return self.session.range(*numbers)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
-from streamjoin.spark.routing import packing
+from streamjoin.spark.routing import exchange
 from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
@@ -24,7 +24,7 @@ from tests.joins.small_streams import (
     table,
 )
 from tests.oracle import join_by_time
-from tests.spark.in_process import join_frames, join_tables, make_join, pack_tables
+from tests.spark.in_process import join_parcels, join_tables, make_join, pack_tables
 
 random = settings(max_examples=60)
 
@@ -83,13 +83,13 @@ def numbered(rows):
 
 @pytest.mark.parametrize("on", ["l.k = r.k", "abs(l.a - r.a) <= 1", "l.a < r.b"])
 @pytest.mark.parametrize("cores", [1, 3])
-def test_frames_in_another_order_are_refused_or_do_not_matter(on, cores, monkeypatch):
+def test_parcels_in_another_order_are_refused_or_do_not_matter(on, cores, monkeypatch):
     """An engine may drop the sort below `mapInArrow`: no order gives other pairs."""
-    monkeypatch.setattr(packing, "MOST_ROWS", 8)
+    monkeypatch.setattr(exchange, "ROUND_ROWS", 8)
     dice = Random(2)
     rows = [numbered(many_rows(dice, 60)), numbered(many_rows(dice, 90))]
-    layout, spec, sent = pack_tables(partial(make_join, on, SCHEMA, tables=True), *rows, cores)
-    expected, refused = pairs(join_frames(layout, spec, sent)), 0
+    placement, spec, sent = pack_tables(partial(make_join, on, SCHEMA, tables=True), *rows, cores)
+    expected, refused = pairs(join_parcels(placement, spec, sent)), 0
     assert expected
     for _ in range(60):
         shuffled = list(sent)
@@ -98,20 +98,20 @@ def test_frames_in_another_order_are_refused_or_do_not_matter(on, cores, monkeyp
             shuffled[one], shuffled[two] = shuffled[two], shuffled[one]
         places = [(row["core"], row["role"]) for row in shuffled]
         if places == sorted(places):
-            assert pairs(join_frames(layout, spec, shuffled)) == expected
+            assert pairs(join_parcels(placement, spec, shuffled)) == expected
             continue
         refused += 1
         with pytest.raises(StreamJoinError, match="does not keep the order of sortWithinPartit"):
-            join_frames(layout, spec, shuffled)
+            join_parcels(placement, spec, shuffled)
     assert 0 < refused < 60
 
 
-def test_frames_of_the_wrong_side_are_refused():
+def test_parcels_of_the_wrong_side_are_refused():
     rows = numbered(many_rows(Random(2), 20))
     make = partial(make_join, "l.k = r.k", SCHEMA, tables=True)
-    layout, spec, sent = pack_tables(make, rows, rows, 1)
+    placement, spec, sent = pack_tables(make, rows, rows, 1)
     with pytest.raises(StreamJoinError, match="does not keep the order"):
-        join_frames(layout, spec, [{**row, "side": 1 - row["side"]} for row in sent])
+        join_parcels(placement, spec, [{**row, "side": 1 - row["side"]} for row in sent])
 
 
 def test_extremes_of_keys():

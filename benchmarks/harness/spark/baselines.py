@@ -7,7 +7,7 @@ Both read, pack, route and shuffle as the real one does, and their processors ar
   many rows of the same columns as the join would: slices of the rows that came, beside each other,
   which costs no copy. It sorts, searches and gathers nothing, has no indexes, and never reads a
   segment back.
-* `DiscardingCore` is the papers' "empty system" (PanJoin V-C): it takes the frames, unpacks none,
+* `DiscardingCore` is the papers' "empty system" (PanJoin V-C): it takes the parcels, unpacks none,
   stores nothing and gives nothing. It still tells the packing tasks the routing, as real cores do:
   without it they would send every row to every core, and the baseline would be slower than need be.
 """
@@ -28,7 +28,8 @@ from streamjoin.spark.api import stream_spec
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning import prepare_inputs
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.routing.parcels import Parcel
 from streamjoin.spark.schemas import joined_struct
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Segment
@@ -98,15 +99,15 @@ def pair_slices(
 
 
 class DiscardingCore(JoinCore):
-    """Takes the frames and does nothing with them."""
+    """Takes the parcels and does nothing with them."""
 
-    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Drop the rows of one micro-batch, and pass the routing on to the next."""
-        arrived = list(arrived)
+        parcels = list(parcels)
         if self.spec.adapts:
             table = hints.find(self.moment, self.spec.name)
             if table is None:  # the first batch: rows came to all cores, and these make the table
-                table = receive(self.spec, self.number, None, arrived).table
+                table = receive(self.spec, self.number, None, parcels).table
             if table is not None:
                 hints.publish(self.moment, self.spec.name, table)
         return iter(())

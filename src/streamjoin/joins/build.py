@@ -34,6 +34,22 @@ from streamjoin.windows import SessionWindow, TimeWindow
 
 
 @deep
+def make_plan(
+    config: JoinConfig, schemas: dict[Side, pa.Schema], seed: int | None = None
+) -> JoinPlan:
+    """Bind a configuration to the schemas of both sides; refuse an algorithm that does not fit.
+
+    ``seed`` is that of hashes, the secret of this process if None.
+    """
+    condition = config.condition(schemas["left"], schemas["right"])
+    plan = bind(condition, config.window, config.time, schemas)
+    check_equality(config.algorithm, bool(plan.own_equalities), config.on)
+    advise(config.algorithm, plan.has_key, config.on)
+    check_ranges(config.algorithm, len(plan.open_ranges), config.on)
+    return plan.seeded(process_seed() if seed is None else seed)
+
+
+@deep
 def make_engine(
     config: JoinConfig,
     schemas: dict[Side, pa.Schema],
@@ -43,18 +59,13 @@ def make_engine(
     manager: Callable[..., Manager] = Manager,
     seed: int | None = None,
 ) -> Engine:
-    """Bind a configuration to the schemas of both sides.
+    """Make the engine that joins what a configuration describes.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None.
     """
-    condition = config.condition(schemas["left"], schemas["right"])
-    plan = bind(condition, config.window, config.time, schemas)
-    plan = plan.seeded(process_seed() if seed is None else seed)
-    check_equality(config.algorithm, bool(plan.own_equalities), config.on)
-    algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
-    check_ranges(algorithm, len(plan.open_ranges), config.on)
+    plan, algorithm = make_plan(config, schemas, seed), config.algorithm
     schema = joined_schema(schemas["left"], schemas["right"])
     ordering = config.ordering
     numbers = numbers or ordering is not None
@@ -68,7 +79,9 @@ def make_engine(
         return make_chains(plan, config.window, algorithm, numbered, threads, config.cores)
 
     join: Executor
-    symmetric = symmetry(config, condition) if is_self and plan.same_keys else None
+    symmetric = None
+    if is_self and plan.same_keys:
+        symmetric = symmetry(config, config.condition(schemas["left"], schemas["right"]))
     if config.is_closing(plan):
         join = make_closing(config, plan, given)
     elif config.is_split:

@@ -308,6 +308,14 @@ class Engine:
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
 
+    def restore_arrived(self, rows: Mapping[Side, int]) -> None:
+        """Continue counting from the rows that had arrived when the state was saved."""
+        self.counters.rows = dict(rows)
+
+    def restore_watermark(self, watermark: int | None) -> None:
+        """Continue from a watermark that is kept elsewhere; nothing is dropped or closed yet."""
+        self.watermark = watermark
+
     def advance(self, watermark: int, deliver: Deliver | None = None) -> list[Any]:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet.
 

@@ -51,6 +51,15 @@ class Histogram:
         count_keys(keys, cells, histogram.counts, histogram.least, histogram.greatest)
         return histogram
 
+    def to_lists(self) -> list[list[int]]:
+        """Return the histogram in a form that JSON can hold."""
+        return [each.tolist() for each in (self.counts, self.least, self.greatest)]
+
+    @classmethod
+    def from_lists(cls, lists: list[list[int]]) -> "Histogram":
+        """Read what `to_lists` returned."""
+        return cls(*(np.array(each, np.int64) for each in lists))
+
     def __add__(self, other: "Histogram") -> "Histogram":
         return Histogram(
             self.counts + other.counts,

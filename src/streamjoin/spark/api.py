@@ -1,4 +1,4 @@
-"""What users of Spark call: `join`, `explain` and, once a session, `configure`."""
+"""What users of Spark call: `join` and `explain`, after `configure`, once per session."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
 from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
-from streamjoin.spark.arrival_order import meetings, number_rows
+from streamjoin.spark.arrival_order import meeting_conditions, number_rows
 from streamjoin.spark.explain import explain_join
 from streamjoin.spark.planning import (
     Inputs,
@@ -24,12 +24,13 @@ from streamjoin.spark.planning import (
     range_part,
 )
 from streamjoin.spark.schemas import arrow_schema, joined_struct
-from streamjoin.spark.session import check_cores, check_session, check_workers, labels
+from streamjoin.spark.session import check_cores, check_session, check_workers
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state.facts import Asked
-from streamjoin.spark.state.resuming import read_checkpoint
+from streamjoin.spark.state.checkpoint import read_saved_table
+from streamjoin.spark.state.join_facts import Request
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
+from streamjoin.spark.tasks import choose_labels
 from streamjoin.windows import CountWindow, SessionWindow, Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
@@ -82,7 +83,7 @@ def join(
     ordered:
         Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
         first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
-        does a number from 1, with so many rows of the other stream in one group.
+        does a number from 1: then this many rows of the other stream form a group.
     emit:
         Tumbling and session windows: ``"close"`` gives their matches in the batch whose watermark
         has passed their end, ``"eager"`` as rows come. The pairs are the same.
@@ -115,7 +116,7 @@ def join(
         check_algorithm(config)
         if checkpoint is not None:
             raise StreamJoinError(
-                f"checkpoint={checkpoint!r} tells a stream how to go on, and these are tables; "
+                f"checkpoint={checkpoint!r} is for streams that restart, and these are tables; "
                 "leave it out"
             )
     check_workers(left.sparkSession)
@@ -124,7 +125,7 @@ def join(
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
         if checkpoint is not None and spec.adapts:
-            saved_table = read_checkpoint(left.sparkSession, checkpoint, spec)
+            saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
             spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
@@ -179,11 +180,11 @@ def explain(
 
 
 def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
-    """Return a function that gives the spec of a table join for a number of cores."""
+    """Return a function that makes the spec of a table join for a number of cores."""
     plan = inputs.plan()
     kind, _ = choose_routing(plan, inputs.config, routing, tables=True)
     part = range_part(plan, tables=True) if kind == "range" else None
-    return lambda cores: make_spec(inputs, kind, part, labels(cores, cores), "streamjoin")
+    return lambda cores: make_spec(inputs, kind, part, choose_labels(cores, cores), "streamjoin")
 
 
 def make_spec(
@@ -192,25 +193,22 @@ def make_spec(
     route_part: int | None,
     labels: tuple[int, ...],
     name: str,
-    is_cores_asked: bool = True,
+    has_fixed_cores: bool = True,
 ) -> JoinSpec:
-    """Put a spec together."""
-    left, right = (inputs.schemas[side] for side in SIDES)
-    columns = (inputs.columns["left"], inputs.columns["right"])
-    config, ordering = replace(inputs.config, ordered="none"), inputs.config.ordering
-    asked = inputs.asked or Asked(config.on, config.time)
+    """Make the spec of a join from its inputs and its routing."""
+    config = inputs.config
     return JoinSpec(
-        config,
-        left,
-        right,
-        columns,
-        routing,
-        route_part,
-        labels,
-        name,
-        asked,
-        ordering,
-        is_cores_asked,
+        config=replace(config, ordered="none"),
+        left=inputs.schemas["left"],
+        right=inputs.schemas["right"],
+        columns=(inputs.columns["left"], inputs.columns["right"]),
+        routing=routing,
+        route_part=route_part,
+        labels=labels,
+        name=name,
+        request=inputs.request or Request(config.on, config.time),
+        ordering=config.ordering,
+        has_fixed_cores=has_fixed_cores,
     )
 
 
@@ -239,13 +237,13 @@ def join_counted(
             routing=routing,
             cores=cores,
         ).select(*names)
-        for meeting in meetings(window)
+        for meeting in meeting_conditions(window)
     ]
     return halves[0].union(halves[1])
 
 
 def check_frames(left: DataFrame, right: DataFrame) -> None:
-    """Refuse what is no pair of DataFrames."""
+    """Refuse what is not a pair of DataFrames."""
     for side, frame in (("left", left), ("right", right)):
         if not hasattr(frame, "isStreaming"):
             raise StreamJoinError(
@@ -261,18 +259,18 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
 
 
 def check_algorithm(config: JoinConfig) -> None:
-    """Refuse algorithms that tables on Spark are not joined by."""
+    """Refuse algorithms that cannot join tables on Spark."""
     check_finite(config.algorithm)
     if config.algorithm in LAZY and not isinstance(config.window, SessionWindow):
         raise StreamJoinError(
             f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "
-            "those of one table probe an index of the other's as they come; leave algorithm out, "
+            "the rows of one table probe an index of the other as they come; leave algorithm out, "
             "or use streamjoin.join_tables for data that fit into memory"
         )
 
 
 def check_order(left: DataFrame, right: DataFrame, config: JoinConfig) -> None:
-    """Refuse an order of results that there is none of, or no room for."""
+    """Refuse an order of the results of tables, and one whose columns the input has already."""
     if config.ordering is None:
         return
     if not left.isStreaming:
@@ -310,8 +308,8 @@ def stream_spec(
             )
         cores = 1
     part = range_part(plan, tables=False) if kind == "range" else None
-    chosen = labels(cores or partitions, partitions)
-    return make_spec(inputs, kind, part, chosen, name, is_cores_asked=cores is not None)
+    chosen = choose_labels(cores or partitions, partitions)
+    return make_spec(inputs, kind, part, chosen, name, has_fixed_cores=cores is not None)
 
 
 def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:

@@ -1,8 +1,8 @@
 """Count windows over tables: arrival order becomes two bands.
 
-A row's place in its table and the number of rows of the other table before it (``met``) say whom it
-meets: the other rows whose places are the last n before ``met``. Of a pair, the row that came later
-meets the other one, so the join is the union of two, without any window::
+Each row gets its place in its own table, and ``met``: the number of rows of the other table before
+it. It meets the other rows whose places are the last n before ``met``. In a pair, the row that came
+later meets the other, so the join is the union of two joins without a window::
 
     left came later     r.place between l.met - n and l.met - 1
     right came later    l.place between r.met - n and r.met - 1
@@ -20,7 +20,7 @@ from streamjoin.windows import CountWindow
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"
 
 
-def meetings(window: CountWindow) -> tuple[str, str]:
+def meeting_conditions(window: CountWindow) -> tuple[str, str]:
     """Return the two conditions over the numbered tables."""
     return (
         f"r.{PLACE} between l.{MET} - {window.right} and l.{MET} - 1",
@@ -33,8 +33,8 @@ def number_rows(
 ) -> tuple[DataFrame, DataFrame]:
     """Add place and met to both tables.
 
-    NULL comes first, and on equal values left comes before right. Spark sorts all rows in one task
-    for this.
+    NULL comes first, and of equal values left comes before right. Spark sorts all rows in one task
+    to do this.
     """
     tables: dict[Side, DataFrame] = {"left": left, "right": right}
     by = dict(zip(SIDES, order, strict=True))

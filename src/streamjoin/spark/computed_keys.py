@@ -1,10 +1,10 @@
-"""Keys that Spark computes: expressions, conversions, and times as the session's zone has them.
+"""Keys that Spark computes: expressions, conversions, and times in the session's zone.
 
 Spark's arithmetic on timestamps goes by local time, and so do the keys::
 
     l.ts - r.ts <= interval 1 hour       cast(l.ts as timestamp_ntz) - cast(r.ts as timestamp_ntz)
     l.ts <= r.ts + interval 90 minutes   as it is: less than a day is counted in microseconds
-    l.ts <= r.ts + interval 7 days       a day and a half more; Spark tells which pairs are meant
+    l.ts <= r.ts + interval 7 days       36 hours more each way; Spark checks the pairs
 """
 
 import re
@@ -41,11 +41,11 @@ _OFFSETS = timedelta(hours=36)  # no two offsets of a zone lie further apart
 
 
 class ComputedKeys:
-    """Key expressions that are no plain columns become columns, computed by Spark.
+    """Turns key expressions that are not plain columns into columns that Spark computes.
 
-    Rows that a condition on one side leaves out are left out here, unless all are ``counted``:
-    then they stay without keys, and `flag` tells which ones. In sessions they have keys, too: not
-    ``is_guarded``.
+    Rows that fail a condition on one side are left out here, unless all rows are ``counted``: then
+    they stay, without keys, and `flags` says which they are. In sessions they have keys as well:
+    keys are not ``is_guarded``.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class ComputedKeys:
         self.names: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
 
     def compute(self, part: Keyed) -> tuple[Keyed | None, bool]:
-        """Return the part over plain columns, and whether it says all that the part does.
+        """Return the part over plain columns, and whether that is equivalent to the part.
 
-        None if no key can tell: text under a collation, or a type without an order.
+        None if no key can be: for text under a collation, or a type without an order.
         """
         texts: dict[Side, str] = {"left": part.left, "right": part.right}
         kinds = {side: self._kind(side, text) for side, text in texts.items()}
@@ -99,7 +99,7 @@ class ComputedKeys:
         """Return time columns that compare without regard to the zone."""
         names: dict[Side, str] = dict(zip(ALIASES, time, strict=True))
         if any(name not in self.schemas[side].names for side, name in names.items()):
-            return time  # the plan will say so
+            return time  # binding the plan will refuse it
         texts = {side: quoted(ALIASES[side], name) for side, name in names.items()}
         kinds = {side: self._kind(side, text) for side, text in texts.items()}
         for side, text in self._as_one_type(texts, kinds).items():
@@ -108,7 +108,7 @@ class ComputedKeys:
         return names["left"], names["right"]
 
     def flags(self) -> list[str]:
-        """Return columns that tell which rows may match, where rows were not left out."""
+        """Return columns that say which rows may match, where rows were not left out."""
         return [
             quoted(ALIASES[side], self._computed(side, text)) for side, text in self.guards.items()
         ]
@@ -118,9 +118,8 @@ class ComputedKeys:
         guard, keys = self.guards.get(side), []
         for text, name in self.names[side].items():
             key = F.expr(self._spark_text(text))
-            if (
-                guard is not None and text != guard and self.is_guarded
-            ):  # `l.a <> 0 and 10 / l.a < r.b` is no error
+            # So that `l.a <> 0 and 10 / l.a < r.b` is no error.
+            if guard is not None and text != guard and self.is_guarded:
                 key = F.when(F.expr(guard), key)
             keys.append(key.alias(name))
         return self.frames[side].select("*", *keys)
@@ -162,7 +161,7 @@ class ComputedKeys:
         return field.dataType
 
     def _as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
-        """Let Spark convert where the session's time zone decides: dates, times and text."""
+        """Have Spark convert dates, times and text where the session's time zone decides."""
         types = {side: _arrow_type(kind, side) for side, kind in kinds.items()}
         common = common_type(types["left"], types["right"])
         name = _CAST_BY_ZONE.get(str(common).split("[")[0]) if common is not None else None
@@ -186,17 +185,18 @@ def _is_part_of_a_day(bound: Bound) -> bool:
 
 
 def _duration(bound: Bound) -> timedelta:
-    """Return the shift of a time; none at all is the number zero."""
+    """Return the shift of a time; no shift is the number zero."""
     return bound.value if isinstance(bound.value, timedelta) else timedelta(0)
 
 
 def _widen(part: Band) -> Band:
-    """Return one interval that holds all the part's, whatever the offsets are."""
-    lower, upper = part.intervals[0].lower, part.intervals[-1].upper
-    return replace(part, intervals=(Interval(_moved(lower, -_OFFSETS), _moved(upper, _OFFSETS)),))
+    """Return the part with one interval that contains all its own, under any zone offsets."""
+    lower = _move_bound(part.intervals[0].lower, -_OFFSETS)
+    upper = _move_bound(part.intervals[-1].upper, _OFFSETS)
+    return replace(part, intervals=(Interval(lower, upper),))
 
 
-def _moved(bound: Bound | None, by: timedelta) -> Bound | None:
+def _move_bound(bound: Bound | None, by: timedelta) -> Bound | None:
     return None if bound is None else replace(bound, value=_duration(bound) + by)
 
 

@@ -1,10 +1,10 @@
-"""What the cores tell about their work, as observed metrics of the streaming query.
+"""The cores' metrics, as observed metrics of the streaming query.
 
 Each core ends its micro-batch with one row that holds its `Metrics` as JSON and nothing else. Spark
 collects these rows (`DataFrame.observe`), adds them up into one struct, and shows it in
 ``StreamingQueryProgress.observedMetrics["streamjoin"].total``; then they are filtered out. A sum
-for each metric would be simpler, but each would be computed for every joined row: a list of the
-rows that have metrics costs a tenth of twenty sums.
+per metric would be simpler, but each would be computed for every joined row: a list of the rows
+that have metrics costs a tenth of twenty sums.
 """
 
 import json
@@ -23,7 +23,7 @@ from streamjoin.keys.operands import Side
 
 if TYPE_CHECKING:
     from streamjoin.joins.engine import Engine
-    from streamjoin.spark.routing.receiving import Coming
+    from streamjoin.spark.routing.exchange import ReceivedRows
     from streamjoin.spark.state.segments import Manifest
 
 COLUMN = "__streamjoin_metrics"
@@ -33,10 +33,10 @@ COLUMN = "__streamjoin_metrics"
 class Metrics:
     """One core's work in one micro-batch; all of these add up over cores.
 
-    In a batch without rows only those cores tell that had something to drop.
+    In a batch without rows, only the cores that had something to drop report.
     """
 
-    cores: int = 1  # that tell
+    cores: int = 1  # that report
     rows_left: int = 0
     rows_right: int = 0
     received_rows: int = 0  # by all cores together: one may go to several
@@ -76,14 +76,14 @@ class Metrics:
             setattr(self, f"{name}_ms", 1e3 * (after.get(name, 0) - before.get(name, 0)))
         self.matches = engine.counters.matches - matches
 
-    def add_rows(self, sides: "dict[Side, Coming]") -> None:
+    def add_rows(self, sides: "dict[Side, ReceivedRows]") -> None:
         """Count the rows of the input."""
-        for side, coming in sides.items():
-            setattr(self, f"rows_{side}", coming.seen)
-            self.null_times += coming.null_times
+        for side, received in sides.items():
+            setattr(self, f"rows_{side}", received.seen)
+            self.null_times += received.null_times
 
-    def describe(self, manifest: "Manifest", engine: "Engine | None") -> None:
-        """Count what is held after the batch."""
+    def measure_state(self, manifest: "Manifest", engine: "Engine | None") -> None:
+        """Measure what is held after the batch."""
         self.live_rows = sum(segment.rows for segment in manifest.segments)
         self.segments = len(manifest.segments)
         self.state_bytes = sum(segment.bytes for segment in manifest.segments)
@@ -101,30 +101,30 @@ SCHEMA = ", ".join(
 )
 
 
-def observe(rows: DataFrame, name: str) -> DataFrame:
-    """Let Spark add up the metrics, and leave the joined rows."""
+def observe_metrics(rows: DataFrame, name: str) -> DataFrame:
+    """Have Spark add up the metrics and drop their rows; return the joined rows."""
     names = [field.name for field in fields(Metrics)]
-    told = F.transform(F.collect_list(COLUMN), lambda text: F.from_json(text, SCHEMA))
-    nothing = F.from_json(F.lit(json.dumps(dict.fromkeys(names, 0))), SCHEMA)
+    reports = F.transform(F.collect_list(COLUMN), lambda text: F.from_json(text, SCHEMA))
+    zeros = F.from_json(F.lit(json.dumps(dict.fromkeys(names, 0))), SCHEMA)
     total = F.aggregate(
-        told, nothing, lambda one, other: F.struct(*((one[n] + other[n]).alias(n) for n in names))
+        reports, zeros, lambda one, other: F.struct(*((one[n] + other[n]).alias(n) for n in names))
     )
     return rows.observe(name, total.alias("total")).where(F.col(COLUMN).isNull()).drop(COLUMN)
 
 
 def metrics_of(progress: Any, name: str = "streamjoin") -> dict[str, float]:
-    """Return what a join tells in the progress of a streaming query; nothing if it tells nothing.
+    """Return a join's metrics from the progress of a streaming query; empty if there are none.
 
     ``sjs.metrics_of(query.lastProgress)["matches"]``
     """
     row = (progress["observedMetrics"] or {}).get(name) if progress else None
-    return {} if row is None else fields_of(fields_of(row)["total"])
+    return {} if row is None else row_to_dict(row_to_dict(row)["total"])
 
 
-def fields_of(row: Any) -> dict[str, Any]:
-    """Return a row as a dict, in whichever form a progress report has it.
+def row_to_dict(row: Any) -> dict[str, Any]:
+    """Return a row of a progress report as a dict.
 
-    Spark Connect sends rows as a list of values beside their schema.
+    Spark Connect sends rows as a list of values together with their schema.
     """
     fields = row if isinstance(row, dict) else row.asDict()
     if set(fields) != {"values", "schema"}:
@@ -134,7 +134,7 @@ def fields_of(row: Any) -> dict[str, Any]:
 
 
 class MetricsListener(StreamingQueryListener):
-    """Logs what a join tells after every micro-batch: ``spark.streams.addListener(...)``."""
+    """Logs a join's metrics after every micro-batch: ``spark.streams.addListener(...)``."""
 
     def __init__(self, name: str = "streamjoin", log: logging.Logger | None = None) -> None:
         self.name = name
@@ -147,13 +147,13 @@ class MetricsListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Log the metrics of a batch."""
         progress = event.progress
-        told = metrics_of(progress, self.name)
-        if told:
-            figures = ", ".join(f"{key} {value:,.0f}" for key, value in told.items() if value)
+        totals = metrics_of(progress, self.name)
+        if totals:
+            figures = ", ".join(f"{key} {value:,.0f}" for key, value in totals.items() if value)
             self.log.info("batch %d: %s", progress.batchId, figures or "nothing to do")
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Say nothing."""
+        """Log nothing."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Log the end."""

@@ -5,7 +5,7 @@ it knows; Python sees columns only::
 
     l.kind = 'x' and abs(ln(l.a) - r.b) <= 0.1 and l.name like r.pattern
       left rows       where l.kind = 'x'                 a condition on one side: before the join
-      key             ln(l.a) as a column of its own     abs(l.`key` - r.b) <= 0.1 in the cores
+      key             ln(l.a) as a separate column       abs(l.`key` - r.b) <= 0.1 in the cores
       joined rows     where l.name like r.pattern        anything else: over the candidate pairs
 """
 
@@ -28,7 +28,7 @@ from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
-from streamjoin.spark.state.facts import Asked
+from streamjoin.spark.state.join_facts import Request
 from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
@@ -39,13 +39,13 @@ class Inputs:
     """The two DataFrames with computed keys, and what is left for Spark to filter."""
 
     frames: dict[Side, DataFrame]
-    columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have keys beside them
+    columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have key columns after them
     config: JoinConfig
     schemas: dict[Side, pa.Schema]  # of the frames
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
     residuals: tuple[str, ...]  # conditions on joined rows
-    asked: Asked | None = None  # what all this was made from, if it was made from something else
+    request: Request | None = None  # as the user wrote it, if it was rewritten
 
     def plan(self) -> JoinPlan:
         """Bind the condition to the frames' columns."""
@@ -59,7 +59,7 @@ class Inputs:
 
     @property
     def order_columns(self) -> list[str]:
-        """The columns behind them that results are sorted by, if they are ordered."""
+        """The columns after these that give the order of results, if they are ordered."""
         ordering = self.config.ordering
         return [] if ordering is None else ordering.names
 
@@ -88,9 +88,8 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    in_sessions = isinstance(
-        config.window, SessionWindow
-    )  # rows that cannot match make them longer
+    # Rows that cannot match make sessions longer all the same.
+    in_sessions = isinstance(config.window, SessionWindow)
     counted = in_sessions or (
         left.isStreaming and (isinstance(config.window, CountWindow) or config.ordering is not None)
     )
@@ -126,14 +125,14 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
         tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
-        Asked(config.on, config.time, read, settings),
+        Request(config.on, config.time, read, settings),
     )
 
 
 def choose_routing(
     plan: JoinPlan, config: JoinConfig, routing: str, tables: bool
 ) -> tuple[str, str]:
-    """Return the routing and the reason for it; refuse one that does not fit."""
+    """Return the routing and the reason for it; refuse a routing that does not fit."""
     if routing not in ROUTINGS:
         raise StreamJoinError(
             f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
@@ -181,8 +180,8 @@ def choose_routing(
 def range_part(plan: JoinPlan, tables: bool) -> int | None:
     """Return the range part to route by: the most selective one that is bounded.
 
-    Streams are not routed by time: all rows that come together would go to one core. Tables may be,
-    and by an inequality too: a row then probes the cores on one side of its key.
+    Streams are not routed by time, since rows that come together would all go to one core. Tables
+    may be, and by an inequality too: a row then probes the cores on one side of its key.
     """
     order = [layout.range_part for layout in plan.layouts() if layout.range_part is not None]
     bounded = [part for part in order if plan.ranges[part].bounded]

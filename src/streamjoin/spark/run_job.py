@@ -6,9 +6,9 @@
                                                    join -> select -> [sink]
     [right]  read -> select -> where -> watermark /
 
-Streams and tables take the same way but for its two ends, ``readStream`` and ``writeStream``. What
-is wrong with the join is said before Spark starts, what Spark refuses is said with the part of
-the file that it refuses. A stream is followed from its progress reports, each batch counted once.
+Streams and tables differ only at the two ends, ``readStream`` and ``writeStream``. Errors in the
+join are raised before Spark starts, and what Spark refuses is raised with the part of the file that
+caused it. A stream is followed by its progress reports, each batch counted once.
 """
 
 import os
@@ -38,14 +38,15 @@ from streamjoin.spark.schemas import joined_struct
 from streamjoin.windows.durations import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
-NEED_SCHEMA = ("parquet", "csv", "json", "orc", "xml", "avro")  # Spark does not look, for streams
+# Of streams in these formats: Spark does not infer one.
+NEED_SCHEMA = ("parquet", "csv", "json", "orc", "xml", "avro")
 SPARKS_REASON = re.compile(r"\[[A-Z][A-Z0-9_.]+\] .*")  # every error of Spark's begins like this
 POLL_SECONDS, SHOW_SECONDS, PATIENCE_SECONDS = 0.2, 2.0, 10.0
 
 
 @dataclass
 class JobResult:
-    """What a job has done; None is what Spark did not tell.
+    """What a job has done; None where Spark does not report it.
 
     >>> print(JobResult(rows=5000, matches=12, batches=2, seconds=3.21))
     2 batches, 5,000 rows, 12 matches, 3.2 s
@@ -64,8 +65,8 @@ class JobResult:
             (self.matches, "matches"),
             (self.late or None, "late rows dropped"),
         )
-        told = [f"{count:,} {name}" for count, name in counts if count is not None]
-        return ", ".join([*told, f"{self.seconds:.1f} s"])
+        texts = [f"{count:,} {name}" for count, name in counts if count is not None]
+        return ", ".join([*texts, f"{self.seconds:.1f} s"])
 
 
 def explain_job(job: Job, spark: SparkSession | None = None, console: Console | None = None) -> str:
@@ -73,8 +74,8 @@ def explain_job(job: Job, spark: SparkSession | None = None, console: Console | 
     with _session(job, spark, console or Console(quiet=True)) as session:
         left, right = _read_both(session, job)
         text = sjs.explain(left, right, **vars(job.join))
-        with _blaming(job, "sink"):
-            _joined_nothing(session, left, right, job).selectExpr(*job.sink.select or "*")
+        with _blame_part(job, "sink"):
+            _make_empty_result(session, left, right, job).selectExpr(*job.sink.select or "*")
     parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}
     for name, part in reversed(parts.items()):
         text = f"{name:<12} {part.format or 'table'} {part.table or part.path or ''}\n{text}"
@@ -87,10 +88,11 @@ def run_job(
     console: Console | None = None,
     seconds: float | None = None,
 ) -> JobResult:
-    """Run a job until it ends, Ctrl-C or some seconds later; show progress on the console, if any.
+    """Run a job until it ends, until Ctrl-C, or for some seconds; show progress on the console.
 
-    Without ``spark`` the running session is taken, or one is made with the settings of ``[spark]``
-    and stopped at the end. For streams, `streamjoin.spark.configure` sets what is not set there.
+    Without ``spark`` the running session is used, or one is started with the settings of
+    ``[spark]`` and stopped at the end. For streams, `streamjoin.spark.configure` sets what is not
+    set there.
     """
     if seconds is not None and not job.is_stream:
         raise StreamJoinError(
@@ -100,9 +102,9 @@ def run_job(
     with _session(job, spark, console) as session:
         left, right = _read_both(session, job)
         start = time.perf_counter()
-        with _blaming(job, "join"), patience(console, "planning"):
+        with _blame_part(job, "join"), patience(console, "planning"):
             matches = sjs.join(left, right, **vars(job.join), checkpoint=job.sink.checkpoint)
-        with _blaming(job, "sink"):
+        with _blame_part(job, "sink"):
             matches = matches.selectExpr(*job.sink.select or "*")
             if not job.is_stream:
                 return _write_table(matches, job.sink, console, start)
@@ -122,8 +124,8 @@ def _session(job: Job, spark: SparkSession | None, console: Console) -> Iterator
         # Workers would be the first python3 on the path, which may not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True  # pages of JSON before each refusal
-    with console.status("starting Spark ..."), _blaming(job, "spark"):
+        PySparkLogger.getLogger(name).disabled = True  # pages of JSON before each error
+    with console.status("starting Spark ..."), _blame_part(job, "spark"):
         spark = SparkSession.builder.config(map=settings).getOrCreate()
     try:
         yield spark
@@ -132,8 +134,8 @@ def _session(job: Job, spark: SparkSession | None, console: Console) -> Iterator
 
 
 @contextmanager
-def _blaming(job: Job, part: str) -> Iterator[None]:
-    """Say which part of the file Spark refuses; failures in workers keep their traceback."""
+def _blame_part(job: Job, part: str) -> Iterator[None]:
+    """Name the part of the file that Spark refuses; failures in workers keep their traceback."""
     try:
         yield
     except Exception as error:
@@ -149,7 +151,7 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
         sjs.configure(spark, cores=job.join.cores)
     frames = []
     for number, (name, source) in enumerate((("left", job.left), ("right", job.right))):
-        with _blaming(job, name):
+        with _blame_part(job, name):
             rows = _load(spark, source).selectExpr(*source.select or "*")
             rows = rows.where(source.where or "true")
             if source.watermark and job.join.time:
@@ -159,7 +161,9 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
     return frames
 
 
-def _joined_nothing(spark: SparkSession, left: DataFrame, right: DataFrame, job: Job) -> DataFrame:
+def _make_empty_result(
+    spark: SparkSession, left: DataFrame, right: DataFrame, job: Job
+) -> DataFrame:
     """Return a table with the columns of the matches, and no row."""
     ordering = Ordering.parse(job.join.ordered)
     numbers = [] if ordering is None else ordering.names
@@ -181,7 +185,7 @@ def _load(spark: SparkSession, source: Source) -> DataFrame:
 
 def _write_table(matches: DataFrame, sink: Sink, console: Console, start: float) -> JobResult:
     counted = Observation("streamjoin job")
-    if sink.mode != "ignore":  # which may write nothing, and then the count would never come
+    if sink.mode != "ignore":  # which may write nothing, and then there would never be a count
         matches = matches.observe(counted, count(lit(1)).alias("rows"))
     writer = matches.write.mode(sink.mode or "error").options(**sink.options)
     if sink.format:
@@ -259,20 +263,20 @@ def _count(query: StreamingQuery, last: dict[str, Any], result: JobResult) -> di
 
 
 def _metrics(report: dict[str, Any]) -> dict[str, int]:
-    """Return what the join has counted in a batch, as far as it did."""
+    """Return the join's metrics of a batch, if there are any."""
     return {key: int(value) for key, value in sjs.metrics_of(report).items()}
 
 
 def _describe(report: dict[str, Any]) -> str:
     """Say how fast a batch was, and how much is kept after it."""
     stored = sum(operator["numRowsTotal"] for operator in report["stateOperators"])
-    kept = _metrics(report).get("live_rows", stored)
+    live = _metrics(report).get("live_rows", stored)
     pace = report["processedRowsPerSecond"] or 0
-    return f"batch {report['batchId']}, {pace:,.0f} rows/s, {kept:,} rows kept"
+    return f"batch {report['batchId']}, {pace:,.0f} rows/s, {live:,} rows kept"
 
 
 def _stop(query: StreamingQuery, last: dict[str, Any]) -> None:
-    """Stop after the batch under way if it ends soon; otherwise the next start does it again."""
+    """Stop after the running batch if it ends soon; otherwise the next start repeats it."""
     deadline = time.perf_counter() + PATIENCE_SECONDS
     try:
         while query.isActive and query.status["isTriggerActive"] and time.perf_counter() < deadline:

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from streamjoin.errors import SchemaError
 
-# PySpark 4.3 wants to know the time zone to label timestamps with; before, it was always UTC.
+# PySpark 4.3 has to be given the time zone that labels timestamps; before, it was always UTC.
 _ZONE: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 )
@@ -38,7 +38,7 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
 
 
 def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = ()) -> StructType:
-    """Return left's fields, then right's, then whole numbers of the names given.
+    """Return left's fields, then right's, then columns of whole numbers with the given names.
 
     Right names that clash get ``_right``. Every column may be NULL: rows that carry metrics have no
     values.
@@ -50,7 +50,10 @@ def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = 
 
 
 def joined_names(left: Iterable[str], right: Iterable[str]) -> list[str]:
-    """Return left's names, then right's; those that clash, as Spark compares names, get ``_right``.
+    """Return left's names, then right's; right names that clash get ``_right``.
+
+    Names clash here as they do in Spark, whatever their case. In Arrow, where `joined_schema` does
+    the same, ``id`` and ``ID`` are two columns.
 
     >>> joined_names(["id"], ["ID", "x"])
     ['id', 'ID_right', 'x']
@@ -73,7 +76,7 @@ def plain_names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def plainly_named(schema: StructType) -> StructType:
+def name_plainly(schema: StructType) -> StructType:
     """Return the same types under `plain_names`."""
     names = plain_names(len(schema))
     return StructType(
@@ -82,7 +85,7 @@ def plainly_named(schema: StructType) -> StructType:
 
 
 def is_flat(schema: StructType) -> bool:
-    """Whether pandas can carry every column as an Arrow array, without a look at its values."""
+    """Whether pandas can carry every column as an Arrow array, without looking at values."""
     nested = (ArrayType, MapType, StructType, UserDefinedType, VariantType)
     return not any(isinstance(field.dataType, nested) for field in schema)
 

@@ -1,9 +1,7 @@
-"""The Spark session: the settings that a streaming join needs, and where its cores run.
+"""The Spark session: the settings that a streaming join needs, and the Python of its workers.
 
 A stateful stage runs one task for each of ``spark.sql.shuffle.partitions``, with or without rows,
-and `groupBy` sends a core to the partition that the hash of its label falls into. So labels are
-chosen whose hashes fall into different partitions. Which number of partitions a query has, its
-tasks know best: Spark takes it from the checkpoint, and hands it to them among the settings.
+so that number should be the number of cores.
 """
 
 import re
@@ -11,12 +9,12 @@ import sys
 from collections.abc import Callable
 from weakref import WeakSet
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
+from streamjoin.options.checks import check_amount
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -29,12 +27,10 @@ RETRIES = {  # what keeps attempts of a task apart
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"  # of a query, in its tasks
 ZONE = "spark.sql.session.timeZone"
 ANSI = "spark.sql.ansi.enabled"
 
-_MASK = 0xFFFFFFFF
-_CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were asked
+_CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were checked
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "ModuleNotFoundError")
 _UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
 
@@ -50,12 +46,12 @@ def configure(
     * its changelog: a batch then uploads what it wrote, not whole files;
     * version 2 of its checkpoints, in which the state of one attempt of a task is never taken for
       that of another;
-    * checksums of shuffled rows, and a full retry where they differ: rows that are numbered depend
-      on the order in which they come, and Spark 4.1 does not notice if a task that is tried again
-      gets them in another one;
-    * with ``narrow_rows``, no bound on the bytes of an Arrow batch, which Spark would work out anew
-      for every row, at half the cost of reading them. It is for sessions in which *no* Python
-      function sees wide rows and micro-batches fit into memory: the bound on rows alone remains.
+    * checksums of shuffled rows, and a full retry where they differ: the numbers of rows depend on
+      the order of their arrival, and Spark 4.1 does not notice if a task that is retried gets them
+      in another order;
+    * with ``narrow_rows``, no bound on the bytes of an Arrow batch. Spark computes that size again
+      for every row, at half the cost of reading the row. This is for sessions in which *no* Python
+      function sees wide rows and micro-batches fit into memory: only the bound on rows remains.
 
     Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
     """
@@ -63,26 +59,26 @@ def configure(
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", **RETRIES}
     if narrow_rows:
         wanted[BATCH_BYTES] = str((1 << 31) - 1)
-    present = settings(spark)
+    present = read_settings(spark)
     if not present.get(PARTITIONS, "").isdecimal():  # Databricks has "auto"
         present.pop(PARTITIONS, None)
-        wanted[PARTITIONS] = str(cores or parallelism(spark))
+        wanted[PARTITIONS] = str(cores or count_slots(spark))
     missing = {name: value for name, value in wanted.items() if name not in present}
     for name, value in missing.items():
         spark.conf.set(name, value)
     return missing
 
 
-def settings(spark: SparkSession) -> dict[str, str]:
-    """Return the settings that somebody has made; defaults are not among them."""
+def read_settings(spark: SparkSession) -> dict[str, str]:
+    """Return the settings that were made; defaults are not among them."""
     every = spark.conf.getAll
     return dict(every() if callable(every) else every)
 
 
-def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks run side by side, as far as Spark tells.
+def count_slots(spark: SparkSession) -> int:
+    """Return how many tasks run side by side, as far as Spark knows.
 
-    Executors that have not come up yet count as well, if their number is fixed.
+    Executors that have not come up yet count too, if their number is fixed.
     """
     parts = spark.range(1 << 16).select(F.spark_partition_id().alias("part"))
     [row] = parts.agg(F.max("part")).collect()
@@ -98,53 +94,51 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def check_cores(cores: int | None) -> None:
-    """Refuse what is no number of cores."""
-    if cores is not None and (not isinstance(cores, int) or isinstance(cores, bool) or cores < 1):
-        raise StreamJoinError(
-            f"cores={cores!r}: give the number of parallel join cores, from 1, or None to let "
-            "streamjoin choose"
-        )
+    """Refuse what is not a number of cores."""
+    check_amount("cores", cores, "parallel join cores, from 1, or None to let streamjoin choose")
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse workers that could not run a join, before a stream starts; asked once a session.
+    """Refuse workers that cannot run a join, before a stream starts; checked once per session.
 
-    One tiny task tells what its Python has. Where it cannot run, nothing is said: the join will.
+    One tiny task reports what its Python has. If it fails for another reason, so will the join,
+    and with a better message.
     """
     if spark in _CHECKED:
         return
     _CHECKED.add(spark)
     try:
-        [[told]] = spark.range(1).select(F.udf(make_question(), "string")()).collect()
+        [[answer]] = spark.range(1).select(F.udf(make_question(), "string")()).collect()
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines()]
         reasons = [line for line in lines if any(sign in line for sign in _WRONG_PYTHON)]
         if not reasons:
             return
         raise StreamJoinError(
-            f"Spark cannot run Python workers: {reasons[0]}. {way_out()}"
+            f"Spark cannot run Python workers: {reasons[0]}. {name_python()}"
         ) from error
-    version, python, *missing = told.split("\n")
+    version, python, *missing = answer.split("\n")
     if version and version != __version__:
         raise StreamJoinError(
             f"the driver runs streamjoin {__version__}, and Spark's workers have streamjoin "
-            f"{version}, at {python}. {way_out()}"
+            f"{version}, at {python}. {name_python()}"
         )
     missing = [*missing, *(() if version else ["streamjoin"])]
     if missing:
         raise StreamJoinError(
-            f"Spark's workers run {python}, which has no {' and no '.join(missing)}. {way_out()}"
+            f"Spark's workers run {python}, which has no {' and no '.join(missing)}. "
+            f"{name_python()}"
         )
 
 
 def make_question() -> Callable[[], str]:
-    """Return a function that tells the version of this package, the Python, and what it lacks.
+    """Return a function that returns this package's version, the Python, and what that lacks.
 
-    It is made here, inside of another, because such functions travel as a whole: workers without
-    this package could not look it up by its name.
+    It is defined inside another function because such functions are pickled whole: workers without
+    this package could not look it up by name.
     """
 
-    def tell() -> str:
+    def answer() -> str:
         import sys
         from importlib import import_module
         from importlib.util import find_spec
@@ -158,11 +152,11 @@ def make_question() -> Callable[[], str]:
             [version, sys.executable, *(each for each in needed if not find_spec(each))]
         )
 
-    return tell
+    return answer
 
 
-def way_out() -> str:
-    """Say how workers get the Python of the driver."""
+def name_python() -> str:
+    """Name the driver's Python, and the ways to give it to the workers."""
     return (
         f"The driver's is {sys.executable}. On one machine, set the environment variable "
         f"PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster, install "
@@ -172,8 +166,8 @@ def way_out() -> str:
 
 
 def check_session(spark: SparkSession, cores: int | None) -> int:
-    """Return the number of partitions of a stateful stage, if the session is fit for one."""
-    present = settings(spark)
+    """Return the number of partitions of a stateful stage; refuse a session not set up for one."""
+    present = read_settings(spark)
     provider = present.get(PROVIDER, "")
     if not provider.endswith("RocksDBStateStoreProvider"):
         found = f"{PROVIDER} is {provider}" if provider else f"{PROVIDER} is not set"
@@ -210,46 +204,3 @@ def semantic_settings(spark: SparkSession) -> tuple[tuple[str, str], ...]:
         ("time zone", "UTC" if _UTC.fullmatch(zone) else zone),
         (ANSI, str(spark.conf.get(ANSI)).lower()),
     )
-
-
-def state_partitions() -> int | None:
-    """Return how many partitions the query of this task has; None outside of streams."""
-    context = TaskContext.get()
-    if context is None:
-        return None
-    for name in (STATE_PARTITIONS, PARTITIONS):
-        told = context.getLocalProperty(name)
-        if told is not None and told.isdecimal():
-            return int(told)
-    return None
-
-
-def labels(cores: int, partitions: int) -> tuple[int, ...]:
-    """Return a label for each core, such that each falls into a partition of its own.
-
-    The first label is always 0, so that every restart of a join meets the core with its notes.
-
-    >>> labels(2, 2)
-    (0, 2)
-    """
-    found: dict[int, int] = {}
-    label = 0
-    while len(found) < cores:
-        found.setdefault(hash_int(label) % partitions, label)
-        label += 1
-    return tuple(found.values())
-
-
-def hash_int(value: int) -> int:
-    """Return Spark's hash of an int: Murmur3 with seed 42, as a signed number."""
-
-    def rotate(bits: int, by: int) -> int:
-        return (bits << by | bits >> (32 - by)) & _MASK
-
-    mixed = rotate(value * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    state = (rotate(42 ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    state ^= 4
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    state ^= state >> 16
-    return state - (1 << 32) if state >> 31 else state

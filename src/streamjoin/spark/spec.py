@@ -3,8 +3,8 @@
 It travels sealed, beside the version of the package that made it: a worker with another version
 says so, and does not open what it may misunderstand.
 
-How many partitions a query has is known for sure only in its tasks: a checkpoint keeps the number
-that it began with, whatever the session says now. So tasks ask for the spec as it is `placed`.
+A query's number of partitions is known for certain in its tasks only (`tasks`), so each task places
+the cores of its spec on the partitions that there are.
 """
 
 import pickle
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.build import make_closed_rows, make_engine
+from streamjoin.joins.build import make_closed_rows, make_engine, make_plan
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.deliver import Delivery, Names, gather
 from streamjoin.joins.engine import Engine
@@ -37,8 +37,15 @@ from streamjoin.spark.cores.ordered_rows import OrderedManager
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import joined_names
-from streamjoin.spark.session import PARTITIONS, labels, state_partitions
-from streamjoin.spark.state.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
+from streamjoin.spark.session import PARTITIONS
+from streamjoin.spark.state.join_facts import (
+    COLUMNS,
+    CONDITION,
+    Facts,
+    Request,
+    describe_columns,
+)
+from streamjoin.spark.tasks import choose_labels, state_partitions
 from streamjoin.windows import CountWindow
 
 FORMAT = 2  # of the state
@@ -46,9 +53,9 @@ FORMAT = 2  # of the state
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """A join as its cores need it; equal specs are bound to keys once a process."""
+    """A join as its cores need it; equal specs are bound to keys once per process."""
 
-    config: JoinConfig  # of one core's engine, which knows of no order
+    config: JoinConfig  # of one core's engine, which knows nothing of an order
     left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
     right: pa.Schema
     columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side
@@ -56,33 +63,33 @@ class JoinSpec:
     route_part: int | None
     labels: tuple[int, ...]  # of the cores
     name: str
-    asked: Asked
+    request: Request
     ordering: Ordering | None = None  # of the results
-    is_cores_asked: bool = True  # otherwise there are as many cores as partitions
-    saved_table: SavedTable | None = None  # of the checkpoint from which the stream goes on
+    has_fixed_cores: bool = True  # otherwise there are as many cores as partitions
+    saved_table: SavedTable | None = None  # of the checkpoint that the stream continues from
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return open_sealed, (__version__, pickle.dumps(vars(self)))
+        return unseal_spec, (__version__, pickle.dumps(vars(self)))
 
-    def placed(self) -> "JoinSpec":
+    def place(self) -> "JoinSpec":
         """Return the spec for the partitions that the query of this task has."""
         partitions = state_partitions()
-        return self if partitions is None else self.placed_on(partitions)
+        return self if partitions is None else self.place_on(partitions)
 
-    def placed_on(self, partitions: int) -> "JoinSpec":
-        """Return the spec for a query with so many partitions."""
-        if self.is_cores_asked and self.cores > partitions:
+    def place_on(self, partitions: int) -> "JoinSpec":
+        """Return the spec for a query with this number of partitions."""
+        if self.has_fixed_cores and self.cores > partitions:
             raise StreamJoinError(
                 f"cores={self.cores} is more than the {partitions} partitions with which this "
                 f"checkpoint began ({PARTITIONS}={partitions} at the time), and Spark keeps that "
-                f"number; ask for cores={partitions} or leave cores out, or begin with a new "
+                f"number; ask for cores={partitions} or leave cores out, or start with a new "
                 "checkpointLocation"
             )
-        cores = self.cores if self.is_cores_asked else partitions
-        return replace(self, labels=labels(cores, partitions))
+        cores = self.cores if self.has_fixed_cores else partitions
+        return replace(self, labels=choose_labels(cores, partitions))
 
     @property
     def schemas(self) -> dict[Side, pa.Schema]:
@@ -101,7 +108,7 @@ class JoinSpec:
 
     @property
     def numbered(self) -> bool:
-        """Whether every core sees all rows, to number them, and stores those whose turn is its."""
+        """Whether every core sees all rows, to number them, and stores every n-th of them."""
         return self.counted or self.ordering is not None
 
     @property
@@ -121,32 +128,32 @@ class JoinSpec:
 
     @property
     def facts(self) -> Facts:
-        """What must not change while there is state; shown to people if it does."""
-        asked, config = self.asked, self.config
+        """What must not change while there is state; shown to users if it does."""
+        request, config = self.request, self.config
         facts = {
             "format": FORMAT,
-            CONDITION: asked.on,
+            CONDITION: request.on,
             "window": str(config.window),
-            "time": asked.time and list(asked.time),
+            "time": request.time and list(request.time),
             "order": config.order and list(config.order),
             **{
-                name: describe_columns(schema, asked)
+                name: describe_columns(schema, request)
                 for name, schema in zip(COLUMNS, (self.left, self.right), strict=True)
             },
             "routing": self.routing,
             "ordered": self.ordering and str(self.ordering),
             "cores": self.cores,
             "emit": config.emit if self.closes else None,
-            **dict(asked.settings),
+            **dict(request.settings),
         }
         return {name: value for name, value in facts.items() if value is not None}
 
     def plan(self) -> JoinPlan:
-        """Return the plan, bound once a process; its hashes are a secret of that."""
+        """Return the plan, bound once per process, whose hashes are that process's secret."""
         return plan_of(self)
 
     def routing_plan(self) -> JoinPlan:
-        """Return the plan of rows that are dealt out, whose hashes all processes know."""
+        """Return the plan by which rows are dealt out, whose hashes are alike in all processes."""
         return routing_plan_of(self)
 
     @property
@@ -155,7 +162,7 @@ class JoinSpec:
         return partial(_gather, names=names, schema=self.result_schema, ordering=self.ordering)
 
     def make_manager(self) -> Manager:
-        """Return what joins rows that are all there, whose result has the user's columns."""
+        """Return what joins tables, with a result of the user's columns."""
         plan, schema = self.plan(), self.result_schema
 
         def deliver(found: Found) -> Iterator[Delivery]:
@@ -164,7 +171,7 @@ class JoinSpec:
         return make_closed_rows(self.config, plan, deliver).make_manager(plan, 1)
 
     def make_engine(self) -> Engine:
-        """Return an engine without rows, whose result has the user's columns."""
+        """Return an engine without rows, with a result of the user's columns."""
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         return make_engine(
@@ -200,15 +207,15 @@ class JoinSpec:
         return batch.part_ranges(self.route_part)
 
     def first_table(self) -> RoutingTable | None:
-        """Return the routing that needs no data; None if it does."""
+        """Return the routing table that needs no data; None if the routing needs some."""
         if self.adapts:
             return None
         is_even = self.is_hashed and self.closes
         return RoutingTable.even(self.cores) if is_even else RoutingTable.split(self.cores)
 
 
-def open_sealed(version: str, state: bytes) -> JoinSpec:
-    """Open a spec in a worker, if the worker has the version of the package that sealed it."""
+def unseal_spec(version: str, state: bytes) -> JoinSpec:
+    """Open a spec in a worker, if it has the version of the package that sealed it."""
     if version != __version__:
         raise StreamJoinError(
             f"the driver runs streamjoin {version}, and this worker has streamjoin {__version__} "
@@ -226,11 +233,11 @@ def _gather(
 
 @lru_cache(maxsize=32)
 def plan_of(spec: JoinSpec) -> JoinPlan:
-    """Bind a spec."""
-    return make_engine(spec.config, spec.schemas).plan
+    """Bind a spec, with hashes that are this process's secret."""
+    return make_plan(spec.config, spec.schemas)
 
 
 @lru_cache(maxsize=32)
 def routing_plan_of(spec: JoinSpec) -> JoinPlan:
-    """Bind a spec."""
+    """Bind a spec, with hashes that are alike in all processes."""
     return plan_of(spec).seeded(FIXED)

@@ -1,13 +1,26 @@
-"""The streaming join: pack both sides, join in stateful cores, give rows.
+"""The streaming join: two DataFrames in, one out, and what happens to a micro-batch in between.
 
 ::
 
-    left   -> pack --+
-                     +-> groupBy(core) -> JoinProcessor: the state is here -> joined rows
-    right  -> pack --+
+    driver    join_streams        plans both sides, once per query           here
+    ------------------------------------------------------------------------------------------------
+    task      StreamPacker        rows of left  -> parcels --+               routing.exchange
+    task      StreamPacker        rows of right -> parcels --+
+                                                             |
+                            groupBy("core"), Spark's shuffle |
+                                                             v
+    core      JoinProcessor       parcels in, joined rows out                here
+                core.step           in order:                                cores.join_core
+                  receive             own rows, and the routing table        routing.exchange
+                  _take_engine        from this worker's cache or the state  cores.cache
+                  join                probe, then insert                     joins.engine
+                  _write_state        new segments, a manifest, a hint       state.segments
+                _to_pandas          joined rows, then a row of metrics       here
+    ------------------------------------------------------------------------------------------------
+    Spark     observe_metrics     adds up the metrics, drops their rows      metrics
 
 Joined rows leave the processor as pandas frames over Arrow arrays, which costs nothing. Nested
-types cannot; for them the processor gives frames, and another `mapInArrow` turns them into rows.
+types cannot; for them the processor gives parcels, and another `mapInArrow` turns them into rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,23 +36,49 @@ from streamjoin.plans.batches import cut, together
 from streamjoin.spark import metrics
 from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.metrics import COLUMN
 from streamjoin.spark.planning import Inputs
-from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
-from streamjoin.spark.routing.packing import StreamPacker
-from streamjoin.spark.routing.receiving import Arrived
-from streamjoin.spark.schemas import is_flat, plain_names, plainly_named
+from streamjoin.spark.routing.exchange import StreamPacker
+from streamjoin.spark.routing.parcels import COLUMNS, Parcel, pack_rows, unpack_rows
+from streamjoin.spark.schemas import is_flat, name_plainly, plain_names
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state.segments import SparkStore
+from streamjoin.spark.state.store import SparkStore
+from streamjoin.spark.tasks import Moment
 
 # Joined rows that are sent on together: each batch costs a millisecond, and the JVM's memory.
-ENOUGH, MOST_BYTES = 1 << 16, 1 << 24
-FRAME = "frame"
+OUTPUT_ROWS, OUTPUT_BYTES = 1 << 16, 1 << 24
+DATA = "data"  # the column of parcels that holds nested rows on their way out
+
+MakeProcessor = Callable[[JoinSpec, bool], "JoinProcessor"]
+
+
+def join_streams(
+    inputs: Inputs, spec: JoinSpec, output: StructType, processor: MakeProcessor
+) -> DataFrame:
+    """Return the DataFrame of joined rows: the plan that each micro-batch goes through."""
+    packed = [
+        frame.toDF(*plain_names(len(frame.columns))).mapInArrow(StreamPacker(spec, side), COLUMNS)
+        for side, frame in inputs.frames.items()
+    ]
+    flat, plain = is_flat(output), name_plainly(output)
+    fields = plain.fields if flat else [StructField(DATA, BinaryType())]
+    schema = StructType([*fields, StructField(metrics.COLUMN, StringType())])
+    joined = (
+        packed[0]
+        .union(packed[1])
+        .groupBy("core")
+        .transformWithStateInPandas(
+            processor(spec, flat),
+            schema,
+            outputMode="Append",
+            timeMode="None" if spec.counted else "EventTime",
+        )
+    )
+    rows = metrics.observe_metrics(joined, spec.name)
+    return (rows if flat else rows.mapInArrow(unpack_nested, plain)).toDF(*output.names)
 
 
 class JoinProcessor(StatefulProcessor):
-    """Spark's side of a join core: rows and timers in, joined rows out."""
+    """Spark's side of a join core: parcels and timers in, joined rows out."""
 
     core_class: type[JoinCore] = JoinCore
 
@@ -50,7 +89,7 @@ class JoinProcessor(StatefulProcessor):
         """Declare the state."""
         # Arrow's own pools give freed memory back, and every batch would have to fault it in again.
         pa.set_memory_pool(pa.system_memory_pool())
-        self.spec = self.spec.placed()
+        self.spec = self.spec.place()
         self.handle, self.store = handle, SparkStore(handle, self.spec.name)
 
     def handleInputRows(  # noqa: N802
@@ -61,21 +100,12 @@ class JoinProcessor(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Join what one core got in this micro-batch."""
         core = self._core(key, timerValues)
-        arrived = (
-            Arrived(*values)
-            for frame in rows
-            for values in zip(
-                frame["side"],
-                frame["part"],
-                frame["number"],
-                frame["role"],
-                frame["frame"],
-                strict=True,
-            )
+        parcels = (
+            Parcel(*values)
+            for pandas in rows
+            for values in zip(*(pandas[name] for name in Parcel._fields), strict=True)
         )
-        for batch in parcels(core.step(arrived)):
-            yield self._rows(batch)
-        yield self._told(core)
+        yield from self._to_pandas(core, core.step(parcels))
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -86,12 +116,10 @@ class JoinProcessor(StatefulProcessor):
         """Drop what the watermark has passed."""
         core = self._core(key, timerValues)
         core.manifest.timer = None  # it has just gone off
-        for batch in parcels(core.expire()):
-            yield self._rows(batch)
-        yield self._told(core)
+        yield from self._to_pandas(core, core.expire())
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _core(self, key: Any, timer_values: Any) -> JoinCore:
         watermark = timer_values.getCurrentWatermarkInMs()
@@ -100,19 +128,21 @@ class JoinProcessor(StatefulProcessor):
         self.store.open_core(int(key[0]), moment)
         return self.core_class(self.spec, int(key[0]), self.store, watermark, moment)
 
-    def _rows(self, batch: pa.RecordBatch) -> pd.DataFrame:
-        """Return joined rows as Spark takes them."""
-        if not self.flat:
-            return pd.DataFrame({FRAME: [frames.pack(batch)], COLUMN: [None]})
-        return as_pandas([*batch.columns, pa.nulls(len(batch), pa.string())])
-
-    def _told(self, core: JoinCore) -> pd.DataFrame:
-        """Return the row of metrics."""
-        told = pa.array([core.metrics.to_json()])
-        if not self.flat:
-            return pd.DataFrame({FRAME: [None], COLUMN: told.to_pylist()})
-        schema = self.spec.result_schema
-        return as_pandas([*(pa.nulls(1, kind) for kind in schema.types), told])
+    def _to_pandas(
+        self, core: JoinCore, joined: Iterable[pa.RecordBatch]
+    ) -> Iterator[pd.DataFrame]:
+        """Yield joined rows as Spark takes them, and then the row of metrics."""
+        types = self.spec.result_schema.types
+        for batch in resize_batches(joined):
+            if self.flat:
+                yield wrap_arrow([*batch.columns, pa.nulls(len(batch), pa.string())])
+            else:
+                yield pd.DataFrame({DATA: [pack_rows(batch)], metrics.COLUMN: [None]})
+        text = core.metrics.to_json()
+        if self.flat:
+            yield wrap_arrow([*(pa.nulls(1, kind) for kind in types), pa.array([text])])
+        else:
+            yield pd.DataFrame({DATA: [None], metrics.COLUMN: [text]})
 
 
 class ClosingProcessor(JoinProcessor):
@@ -121,52 +151,22 @@ class ClosingProcessor(JoinProcessor):
     core_class = ClosingCore
 
 
-def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def resize_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield joined rows in batches that are neither small nor large."""
-    for batch in together(batches, ENOUGH, MOST_BYTES):
-        yield from cut(batch, MOST_BYTES)
+    for batch in together(batches, OUTPUT_ROWS, OUTPUT_BYTES):
+        yield from cut(batch, OUTPUT_BYTES)
 
 
-MakeProcessor = Callable[[JoinSpec, bool], JoinProcessor]
-
-
-def as_pandas(columns: list[pa.Array]) -> pd.DataFrame:
+def wrap_arrow(columns: list[pa.Array]) -> pd.DataFrame:
     """Return Arrow arrays, metrics last, as a pandas frame that shares their memory."""
-    names = [*plain_names(len(columns) - 1), COLUMN]
+    names = [*plain_names(len(columns) - 1), metrics.COLUMN]
     series = [pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([c]))) for c in columns]
     return pd.DataFrame(dict(zip(names, series, strict=True)), copy=False)
 
 
-def unpack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn frames into rows, for `mapInArrow`."""
+def unpack_nested(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn parcels of joined rows into these rows, for `mapInArrow`."""
     for batch in batches:
-        for frame in batch.column(0):
-            rows = frames.unpack(frame.as_buffer())[0]
+        for data in batch.column(0):
+            rows = unpack_rows(data.as_buffer())[0]
             yield rows.rename_columns(plain_names(rows.num_columns))
-
-
-def join_streams(
-    inputs: Inputs, spec: JoinSpec, output: StructType, processor: MakeProcessor
-) -> DataFrame:
-    """Return the DataFrame of joined rows."""
-    packed = [
-        frame.toDF(*plain_names(len(frame.columns))).mapInArrow(
-            StreamPacker(spec, side), frames.COLUMNS
-        )
-        for side, frame in inputs.frames.items()
-    ]
-    flat = is_flat(output)
-    told = StructField(COLUMN, StringType())
-    plain = plainly_named(output)
-    given = [*plain.fields, told] if flat else [StructField(FRAME, BinaryType()), told]
-    time_mode = "None" if spec.counted else "EventTime"
-    joined = (
-        packed[0]
-        .union(packed[1])
-        .groupBy("core")
-        .transformWithStateInPandas(
-            processor(spec, flat), StructType(given), outputMode="Append", timeMode=time_mode
-        )
-    )
-    rows = metrics.observe(joined, spec.name)
-    return (rows if flat else rows.mapInArrow(unpack_rows, plain)).toDF(*output.names)

@@ -22,9 +22,9 @@ EAGER = ["shj_jm", "shj_jb", "pmj_jm", "pmj_jb", "auto"]
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     """Let segments be small, and put together after a few; keep hints apart."""
-    monkeypatch.setattr(state, "MANY", 4)
-    monkeypatch.setattr(state, "MOST_BYTES", 600)
-    monkeypatch.setattr(join_core, "MOST_BYTES", 1500)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
+    monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 

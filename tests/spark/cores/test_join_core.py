@@ -15,12 +15,11 @@ from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
 from streamjoin.joins.sliding import sizes, whole_window
 from streamjoin.spark.cores import join_core
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.routing import parcels as frames
 from streamjoin.spark.routing import table as routing
-from streamjoin.spark.routing.hints import Moment
-from streamjoin.spark.routing.packing import StreamPacker
-from streamjoin.spark.routing.parcels import Role
+from streamjoin.spark.routing.exchange import StreamPacker
+from streamjoin.spark.routing.parcels import Role, unpack_rows
 from streamjoin.spark.state import segments as state
+from streamjoin.spark.tasks import Moment
 from tests.joins.small_streams import CONDITIONS, SCHEMA, conditions, fitting, many_rows
 from tests.oracle import join_by_count, join_by_time
 from tests.spark.answers import duckdb_pairs, within
@@ -41,10 +40,10 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
     monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
-    monkeypatch.setattr(routing, "ENOUGH", 20)
-    monkeypatch.setattr(state, "MANY", 4)
-    monkeypatch.setattr(state, "MOST_BYTES", 600)
-    monkeypatch.setattr(join_core, "MOST_BYTES", 1500)
+    monkeypatch.setattr(routing, "HISTOGRAM_ROWS", 20)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
+    monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 
@@ -176,7 +175,7 @@ def test_a_retry_in_the_same_worker_after_rows_have_left_a_count_window():
 
 
 def test_a_worker_that_has_the_engine_reads_nothing(monkeypatch):
-    monkeypatch.setattr(state, "MANY", 1000)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 1000)
     join = make_join(EVERY, TIMED, 2, window=sj.TimeWindow("100 ms"), time="t")
     cluster = Cluster(join)
     for number in range(1, 10):
@@ -193,8 +192,8 @@ def test_a_worker_that_has_the_engine_reads_nothing(monkeypatch):
 
 @pytest.mark.parametrize("window", [sj.TimeWindow("10 days"), sj.CountWindow(10**6)], ids=str)
 def test_many_small_segments_are_put_together(window, monkeypatch):
-    monkeypatch.setattr(state, "MANY", 32)
-    monkeypatch.setattr(state, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 32)
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 1 << 20)
     others = {"time": "t"} if isinstance(window, sj.TimeWindow) else {}
     cluster = Cluster(make_join(EVERY, TIMED, 1, window=window, **others))
     [store] = cluster.stores.values()
@@ -344,7 +343,7 @@ def test_the_first_batch_of_an_equality_goes_to_one_core_each(monkeypatch):
         monkeypatch.setattr(Moment, "current", lambda: Moment("query", "run", batch))
         sent = [row for each in StreamPacker(spec, "left")(iter(rows.to_batches()))
                 for row in each.to_pylist()]  # fmt: skip
-        counts = [frames.unpack(row["frame"])[0].num_rows for row in sent]
+        counts = [unpack_rows(row["data"])[0].num_rows for row in sent]
         return {row["role"] for row in sent}, counts
 
     roles, counts = packed(0)

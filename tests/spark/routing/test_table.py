@@ -55,7 +55,7 @@ def batches(draw):
     first=st.sampled_from(["split", "all", "more comes"]),
 )
 def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, above, extent, first):
-    routing_enough, routing.ENOUGH = routing.ENOUGH, 20
+    routing_enough, routing.HISTOGRAM_ROWS = routing.HISTOGRAM_ROWS, 20
     try:
         table = RoutingTable.from_sample(steps[0], cores, more_comes=first == "more comes")
         if first == "split":
@@ -64,12 +64,12 @@ def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, abov
         for time, keys in enumerate(steps):
             owners = owners_of(table, keys)
             assert np.all((owners >= 0) & (owners < cores))
-            shares = table.stored(owners)
+            shares = table.share_stored(owners)
             assert sorted(shares.rows) == list(range(keys.size))
             stored += [(int(key), int(core), time) for key, core in zip(keys, owners, strict=True)]
             lower = np.array([saturated(int(key) - below) for key in keys], np.int64)
             upper = np.array([saturated(int(key) + above) for key in keys], np.int64)
-            probing = table.probing([(lower, upper)], table.cells(keys), owners)
+            probing = table.share_probing([(lower, upper)], table.cells(keys), owners)
             for core in range(cores):
                 assert np.all(owners[shares.of(core)] == core)
                 assert not np.any(owners[probing.of(core)] == core)
@@ -91,7 +91,7 @@ def test_a_probe_goes_wherever_a_row_of_its_range_lies(steps, cores, below, abov
             assert json.loads(json.dumps(table.to_json())) == table.to_json()
             table = RoutingTable.from_json(json.loads(json.dumps(table.to_json())))
     finally:
-        routing.ENOUGH = routing_enough
+        routing.HISTOGRAM_ROWS = routing_enough
     event(f"{most} epochs")
 
 
@@ -99,9 +99,9 @@ def test_an_empty_range_goes_nowhere():
     table = RoutingTable.from_sample(np.arange(100), 3)
     keys = np.array([5, 50, 95])
     owners = owners_of(table, keys)
-    nothing = table.probing([(keys, keys - 1)], table.cells(keys), owners)
+    nothing = table.share_probing([(keys, keys - 1)], table.cells(keys), owners)
     assert nothing.rows.size == 0
-    several = table.probing(
+    several = table.share_probing(
         [(keys, keys - 1), (np.zeros(3, np.int64), np.full(3, 99))], table.cells(keys), owners
     )
     assert [several.of(core).size + (owners == core).sum() for core in range(3)] == [3, 3, 3]
@@ -115,7 +115,7 @@ def test_a_heavy_key_is_shared_and_the_others_are_not(cores):
     assert np.bincount(owners_of(table, keys)).max() / keys.size < 1 / cores + 0.1
     light = keys[keys != 7][:100]
     cells = table.cells(light)
-    probing = table.probing([(light, light)], cells, owners_of(table, light))
+    probing = table.share_probing([(light, light)], cells, owners_of(table, light))
     assert probing.rows.size < 0.2 * light.size * cores
 
 
@@ -127,7 +127,9 @@ def test_even_keys_lie_on_one_core_or_two(cores):
     assert ALL not in table.epochs[-1].owners
     owners = owners_of(table, keys)
     assert np.bincount(owners).max() / keys.size < 1 / cores + 0.05
-    assert table.probing([(keys - 1000, keys + 1000)], table.cells(keys), owners).rows.size < 100
+    assert (
+        table.share_probing([(keys - 1000, keys + 1000)], table.cells(keys), owners).rows.size < 100
+    )
 
 
 @pytest.mark.parametrize("cores", [2, 3, 4])
@@ -135,7 +137,7 @@ def test_keys_beyond_all_seen_before_are_shared(cores):
     keys = np.arange(1000)
     table = RoutingTable.from_sample(keys, cores, more_comes=True)
     cells = table.cells(keys)
-    assert table.probing([(keys, keys)], cells, owners_of(table, keys)).rows.size == 0
+    assert table.share_probing([(keys, keys)], cells, owners_of(table, keys)).rows.size == 0
     for beyond in (keys + 1000, keys - 1000):
         assert np.bincount(owners_of(table, beyond)).max() <= 1000 / cores + 60
     later = Histogram.of(np.tile(keys + 1000, 20), table.splitters)
@@ -172,7 +174,7 @@ def test_epochs_end_when_their_rows_have_expired_and_never_are_many():
     for time in range(6):
         keys = skewed() + 10**6 * time
         table, _ = table.advance(Histogram.of(keys, table.splitters), newest=time, expired=None)
-        assert len(table.epochs) <= routing.EPOCHS
+        assert len(table.epochs) <= routing.MOST_EPOCHS
     even = np.empty(0, np.int64)
     table, _ = table.advance(Histogram.of(even, table.splitters), newest=9, expired=9)
     assert len(table.epochs) == 1

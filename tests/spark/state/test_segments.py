@@ -95,7 +95,7 @@ def test_segments_that_were_exchanged_are_refused():
 def test_a_damaged_segment_is_refused_when_segments_are_put_together(monkeypatch):
     cluster, store = begun(batches=3)
     cluster.batch(plain(80, 1, t=8), NONE)  # now the worker has an engine, and reads nothing
-    monkeypatch.setattr(state, "MANY", 4)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     last = [segment.id for segment in store.manifest.segments if segment.side == "left"][-1]
     store.segments[last] = damage(Random(3), store.segments[last])
     with pytest.raises(SnapshotError, match=f"segment {last}"):
@@ -145,16 +145,16 @@ def long_texts(first, count, length, t=1):
     ids=str,
 )
 def test_no_segment_and_no_batch_that_is_restored_is_too_large(options, monkeypatch):
-    monkeypatch.setattr(state, "MOST_BYTES", 1 << 12)
-    monkeypatch.setattr(join_core, "MOST_BYTES", 1 << 13)
-    monkeypatch.setattr(state, "MANY", 4)
-    restored, prepare_again = [], JoinCore._prepare_again
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 1 << 12)
+    monkeypatch.setattr(join_core, "LOAD_BYTES", 1 << 13)
+    monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
+    restored, prepare_stored = [], JoinCore._prepare_stored
 
     def watch(core, side, rows):
         restored.append(rows.nbytes)
-        return prepare_again(core, side, rows)
+        return prepare_stored(core, side, rows)
 
-    monkeypatch.setattr(JoinCore, "_prepare_again", watch)
+    monkeypatch.setattr(JoinCore, "_prepare_stored", watch)
     cluster = Cluster(make_join("l.k = r.k", TIMED, 1, **options))
     [store] = cluster.stores.values()
     found = cluster.pairs(long_texts(0, 40, 1000), NONE)  # many segments of one batch
@@ -178,14 +178,14 @@ def test_no_segment_and_no_batch_that_is_restored_is_too_large(options, monkeypa
 
 
 def test_a_row_that_is_too_large_is_a_segment_of_its_own(monkeypatch):
-    monkeypatch.setattr(state, "MOST_BYTES", 500)
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 500)
     store, manifest = MemoryStore(), Manifest({})
     rows = pa.concat_tables([long_texts(0, 1, 2000), long_texts(1, 9, 10)]).to_batches()
     whole = pa.concat_batches(rows)
-    state.add(store, manifest, 7, "left", whole, 1)
+    state.write_segments(store, manifest, 7, "left", whole, 1)
     assert manifest.segments[0].rows == 1
     assert sum(segment.rows for segment in manifest.segments) == 10
-    read = pa.Table.from_batches(state.read(store, each) for each in manifest.segments)
+    read = pa.Table.from_batches(state.read_segment(store, each) for each in manifest.segments)
     assert read.equals(pa.Table.from_batches([whole]))
     assert [each.id.split("-")[2] for each in manifest.segments] == [
         str(number) for number in range(len(manifest.segments))
@@ -197,7 +197,9 @@ def test_segments_are_shared_out_by_their_size():
         return [Segment(str(n), "left", 1, 1, size, 1) for n, size in enumerate(sizes)]
 
     def shared(*sizes):
-        return [[each.size for each in share] for share in state.share(segments(*sizes), 10)]
+        return [
+            [each.size for each in share] for share in state.group_segments(segments(*sizes), 10)
+        ]
 
     assert shared() == []
     assert shared(0, 0) == [[0, 0]]

@@ -10,10 +10,10 @@ import pytest
 
 from streamjoin import TimeWindow
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.hints import Moment
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.state import shared_files as folders
-from streamjoin.spark.state.segments import SparkStore
+from streamjoin.spark.state import shared_files
+from streamjoin.spark.state.store import SparkStore
+from streamjoin.spark.tasks import Moment
 from tests.spark.cores.test_join_core import TIMED, plain
 from tests.spark.in_process import Cluster, make_join
 
@@ -24,7 +24,7 @@ MOMENT = Moment("query", "run", 5)
 def local(monkeypatch, tmp_path):
     """The folder that Spark names, and no sweep left over from before."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'one'},{tmp_path / 'two'}")
-    monkeypatch.setattr(folders, "_swept", -1e9)
+    monkeypatch.setattr(shared_files, "_swept", -1e9)
     (tmp_path / "one").mkdir()
     return tmp_path / "one"
 
@@ -34,10 +34,10 @@ def mode(path):
 
 
 def test_files_are_for_this_user_only(local):
-    path = folders.folder("run", "core")
+    path = shared_files.open_folder("run", "core")
     assert path == local / "streamjoin" / "run" / "core"
-    folders.write(path / "file", b"rows")
-    assert folders.read(path / "file") == b"rows"
+    shared_files.write_file(path / "file", b"rows")
+    assert shared_files.read_file(path / "file") == b"rows"
     assert [mode(each) for each in (path, path.parent, path.parent.parent)] == [0o700] * 3
     assert mode(path / "file") == 0o600
     assert [each.name for each in path.iterdir()] == ["file"]
@@ -48,7 +48,7 @@ def test_without_a_folder_of_spark_nothing_is_shared(monkeypatch, tmp_path):
         monkeypatch.setenv("SPARK_LOCAL_DIRS", value or "")
         if value is None:
             monkeypatch.delenv("SPARK_LOCAL_DIRS")
-        assert folders.folder("run") is None
+        assert shared_files.open_folder("run") is None
         hints.publish(MOMENT, "join", RoutingTable.split(2))
         assert hints.find(MOMENT, "join") is None
     assert not (tmp_path / "missing").exists()
@@ -60,19 +60,19 @@ def test_links_and_folders_of_others_are_not_used(place, local, tmp_path):
     elsewhere.mkdir(mode=0o700)
     (local / place).parent.mkdir(mode=0o700, exist_ok=True)
     (local / place).symlink_to(elsewhere, target_is_directory=True)
-    assert folders.folder("run") is None
+    assert shared_files.open_folder("run") is None
     (local / place).unlink()
     (local / place).mkdir(mode=0o700)
-    assert folders.folder("run") is not None
+    assert shared_files.open_folder("run") is not None
     (local / place).chmod(0o777)
-    assert folders.folder("run") is None
+    assert shared_files.open_folder("run") is None
     (local / place).rmdir() if place != "streamjoin" else None
     assert list(elsewhere.iterdir()) == []
 
 
 def test_a_file_in_the_way_is_not_used(local):
     (local / "streamjoin").write_text("")
-    assert folders.folder("run") is None
+    assert shared_files.open_folder("run") is None
 
 
 def full(*_):
@@ -80,9 +80,9 @@ def full(*_):
 
 
 def test_a_full_disk_leaves_no_draft(monkeypatch):
-    path = folders.folder("run")
+    path = shared_files.open_folder("run")
     monkeypatch.setattr(Path, "replace", full)
-    folders.write(path / "file", b"rows")
+    shared_files.write_file(path / "file", b"rows")
     assert list(path.iterdir()) == []
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_hint_is_no_hint(local):
     hints.publish(MOMENT, "join", table)
     later = Moment("query", "run", 6)
     assert hints.find(later, "join").to_json() == table.to_json()
-    [path] = folders.folder(later.owner).glob("routing-*-6.json")
+    [path] = shared_files.open_folder(later.owner).glob("routing-*-6.json")
     written = path.read_bytes()
     for damaged in (b"", written[:-1], written.replace(b"3", b"2"), b"[]"):
         path.write_bytes(damaged)
@@ -159,10 +159,11 @@ def age(path, seconds):
 
 
 def test_what_is_forgotten_is_removed_and_nothing_else(local, monkeypatch, tmp_path):
-    gone, moved = folders.folder("ended", "core"), folders.folder("goes on", "moved")
-    stays = folders.folder("goes on", "stays")
+    gone = shared_files.open_folder("ended", "core")
+    moved = shared_files.open_folder("goes on", "moved")
+    stays = shared_files.open_folder("goes on", "stays")
     for path in (gone, moved, stays):
-        folders.write(path / "file", b"rows")
+        shared_files.write_file(path / "file", b"rows")
     strange, linked = local / "streamjoin" / "strange", tmp_path / "linked"
     strange.mkdir(mode=0o755)
     linked.mkdir(mode=0o700)
@@ -170,18 +171,18 @@ def test_what_is_forgotten_is_removed_and_nothing_else(local, monkeypatch, tmp_p
         (path / "file").write_text("")
     (local / "streamjoin" / "link").symlink_to(linked, target_is_directory=True)
     for path in (gone, moved, strange, linked):
-        age(path, folders.FORGOTTEN + 10)
-    monkeypatch.setattr(folders, "_swept", -1e9)
-    folders.folder("goes on", "stays")
+        age(path, shared_files.FORGOTTEN_SECONDS + 10)
+    monkeypatch.setattr(shared_files, "_swept", -1e9)
+    shared_files.open_folder("goes on", "stays")
     assert not gone.exists()
     assert not moved.exists()
     assert (stays / "file").exists()
     assert gone.parent.exists()  # for as long again: it has just changed
-    age(gone.parent, folders.FORGOTTEN + 10)
-    folders.folder("goes on", "stays")
+    age(gone.parent, shared_files.FORGOTTEN_SECONDS + 10)
+    shared_files.open_folder("goes on", "stays")
     assert gone.parent.exists()  # it is not looked at so soon
-    monkeypatch.setattr(folders, "_swept", -1e9)
-    folders.folder("goes on", "stays")
+    monkeypatch.setattr(shared_files, "_swept", -1e9)
+    shared_files.open_folder("goes on", "stays")
     assert not gone.parent.exists()
     assert all((path / "file").exists() for path in (strange, linked, tmp_path / "one"))
 

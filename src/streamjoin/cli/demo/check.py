@@ -1,7 +1,8 @@
 """The check of the Spark demo: DuckDB joins the input files and compares with the files written.
 
-Equal are two results with the same number of rows and the same sum of row hashes: each column takes
-part, the order does not. Only files that the sink has committed count, as for any reader by Spark.
+Two results are equal if they have the same number of rows and the same sum of row hashes: all
+columns count, the order does not. Only files that the sink has committed are read, as Spark itself
+would.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many rows the join found, how many there are, and whether all are the same."""
+    """How many rows the join found, how many there should be, and whether they are the same."""
 
     found: int
     expected: int
@@ -32,7 +33,7 @@ class Comparison:
 def compare(
     scenario: Scenario, inputs: tuple[Path, Path], files: list[str], samples: int
 ) -> Comparison:
-    """Let DuckDB join the files in two folders and compare with some files of matches."""
+    """Join the files in two folders with DuckDB and compare the result with files of matches."""
     import duckdb
 
     with duckdb.connect() as database:
@@ -53,6 +54,6 @@ def digest(database: "duckdb.DuckDBPyConnection", sql: str) -> tuple[int, int]:
 
 
 def committed_files(spark: "SparkSession", folder: Path) -> list[str]:
-    """Return the files that count, which the sink lists in ``_spark_metadata``."""
+    """Return the committed files, which the sink lists in ``_spark_metadata``."""
     uris = spark.read.parquet(str(folder)).inputFiles()
     return [url2pathname(urlparse(uri).path) for uri in uris]

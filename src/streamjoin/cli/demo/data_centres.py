@@ -1,7 +1,7 @@
 """Racks of two data centres: a match draws less power than its partner, and needs more cooling.
 
-The example of SPO-Join (section 1, query Q1). Cooling follows power, in both centres by the same
-rule, so hardly any pair is out of order, but for two kinds of racks::
+The example of SPO-Join (section 1, query Q1). Cooling follows power by the same rule in both
+centres, so hardly any pair is out of order, except for two kinds of racks::
 
     cool
       |          x . '     x  a rack of the left centre with a clogged filter: it has matches
@@ -19,12 +19,12 @@ from streamjoin.cli.demo.scenario import Batches, Pace, Scenario
 
 RACKS = 400  # in each centre
 ODD = 2  # of them
-SHARE, ODD_BY = 0.4, 0.01  # cooling takes so much of the power; odd racks deviate by so much
+SHARE, ODD_BY = 0.4, 0.01  # of the power, that cooling takes; of this, by which odd racks differ
 COLUMNS = "reading_id bigint, rack string, power double, cool double, ts timestamp"
 
 
 def generate(pace: Pace, seed: int) -> Batches:
-    """Give batch after batch of readings from both centres."""
+    """Yield batch after batch of readings from both centres."""
     random = np.random.default_rng(seed)
     left, right = (_Centre(random, name, odd) for name, odd in (("R", ODD_BY), ("S", -ODD_BY)))
     number = 0
@@ -34,7 +34,7 @@ def generate(pace: Pace, seed: int) -> Batches:
 
 
 class _Centre:
-    """Racks with their usual load in watts, and what each adds to the usual cooling."""
+    """Racks with their usual load in watts, and the share of it that each needs for cooling."""
 
     def __init__(self, random: np.random.Generator, name: str, odd_by: float) -> None:
         self.names = pa.array([f"{name}{rack:03}" for rack in range(RACKS)])
@@ -43,7 +43,7 @@ class _Centre:
         self.share[random.choice(RACKS, ODD, replace=False)] *= 1 + odd_by
 
     def batch(self, random: np.random.Generator, pace: Pace, number: int) -> pa.Table:
-        """Return one reading each of racks picked at random."""
+        """Return readings of racks picked at random."""
         racks = random.integers(0, RACKS, pace.rows)
         power = self.load[racks] + random.normal(0, 150, pace.rows)
         cool = power * self.share[racks] + random.normal(0, 0.05, pace.rows)

@@ -1,7 +1,7 @@
 """What the demos show: figures side by side while the streams run, samples, and the verdict.
 
-On a terminal the figures are redrawn in place; elsewhere (a log, a pipe) each join prints a line
-every two seconds.
+On a terminal the figures are redrawn in place. Elsewhere, in a log or a pipe, each join prints a
+line every two seconds.
 """
 
 import time
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 @dataclass(frozen=True)
 class Board:
-    """The figures of some joins, a column each; ``note`` explains them."""
+    """The figures of some joins, one column per join; ``note`` explains them."""
 
     joins: Sequence[Progress]
     note: str
@@ -52,22 +52,22 @@ class Board:
         table.add_column("")
         for join in self.joins:
             table.add_column(join.title, header_style="bold cyan", min_width=BAR + 6)
-        table.add_row("progress", *(bar(join.done) for join in self.joins))
+        table.add_row("progress", *(draw_bar(join.done) for join in self.joins))
         figures = [join.figures() for join in self.joins]
         for label in figures[0]:
             table.add_row(label, *(f"[bold]{each[label]}[/]" for each in figures))
         return table
 
     def lines(self) -> Iterator[str]:
-        """Give a line for each join."""
+        """Yield a line per join."""
         for join in self.joins:
-            told = ", ".join(f"{label} {value}" for label, value in join.figures().items())
-            yield f"{join.title}, {join.done:.0%}: {told}"
+            figures = ", ".join(f"{label} {value}" for label, value in join.figures().items())
+            yield f"{join.title}, {join.done:.0%}: {figures}"
 
 
 @contextmanager
-def showing(console: Console, board: Board) -> Iterator[Callable[[], None]]:
-    """Give a function to call often, which keeps the board before the user's eyes."""
+def show_board(console: Console, board: Board) -> Iterator[Callable[[], None]]:
+    """Show the board; the function given here has to be called often to keep it up to date."""
     if console.is_terminal:
         with Live(board, console=console, refresh_per_second=8):
             yield lambda: None
@@ -89,7 +89,7 @@ def showing(console: Console, board: Board) -> Iterator[Callable[[], None]]:
 
 
 def show_scenarios(console: Console, scenarios: Iterable[Scenario]) -> None:
-    """Print what is going to be joined."""
+    """Print what will be joined."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for scenario in scenarios:
         left, right = scenario.sides
@@ -112,7 +112,7 @@ def show_samples(console: Console, scenario: Scenario, matches: pa.Table) -> Non
     for heading in scenario.shown.values():
         table.add_column(heading, justify="right", header_style="dim")
     for row in matches.select(list(scenario.shown)).to_pylist():
-        table.add_row(*map(written, row.values()))
+        table.add_row(*map(format_value, row.values()))
     console.print(table)
 
 
@@ -130,28 +130,28 @@ def show_verdict(
     console.print(text, highlight=False, soft_wrap=True)
 
 
-def bar(done: float) -> str:
+def draw_bar(done: float) -> str:
     """Draw how much is done."""
     filled = round(BAR * done)
     return f"[green]{'━' * filled}[/][dim]{'━' * (BAR - filled)}[/] {done:.0%}"
 
 
-def sparkline(values: Sequence[float]) -> str:
+def draw_sparkline(values: Sequence[float]) -> str:
     """Draw a small chart.
 
-    >>> sparkline([0, 4, 8, 2])
+    >>> draw_sparkline([0, 4, 8, 2])
     '▁▄█▂'
     """
     top = max(values, default=0) or 1
     return "".join(SPARKS[int((len(SPARKS) - 1) * value / top)] for value in values)
 
 
-def percentiles(seconds: Sequence[float]) -> str:
-    """Write the middle and the upper end of some durations.
+def format_percentiles(seconds: Sequence[float]) -> str:
+    """Format the median and the 95th percentile of some durations.
 
-    >>> percentiles([0.001, 0.002, 0.003])
+    >>> format_percentiles([0.001, 0.002, 0.003])
     '2.0 ms, 2.9 ms'
-    >>> percentiles([1.0, 2.0])
+    >>> format_percentiles([1.0, 2.0])
     '1.50 s, 1.95 s'
     """
     if not seconds:
@@ -162,8 +162,8 @@ def percentiles(seconds: Sequence[float]) -> str:
     return f"{middle:.2f} s, {high:.2f} s"
 
 
-def written(value: Any) -> str:
-    """Write a value of a sample."""
+def format_value(value: Any) -> str:
+    """Format a value of a sample."""
     if isinstance(value, datetime):
         return f"{value:%H:%M:%S.%f}"[:-3]
     return f"{value:,.2f}" if isinstance(value, float) else str(value)

@@ -15,7 +15,7 @@ from streamjoin.cli.demo.scenario import Pace, Scenario
 
 
 class Inbox:
-    """The two folders that a join reads, and when each pair of files came into them."""
+    """The two folders that a join reads, and when each pair of files was put there."""
 
     def __init__(self, scenario: Scenario, pace: Pace, seed: int, folder: Path) -> None:
         self.scenario, self.pace, self.folder = scenario, pace, folder
@@ -35,7 +35,7 @@ class Inbox:
 
 
 class Feeder(threading.Thread):
-    """Fills inboxes at a steady pace, until each has so many batches."""
+    """Fills inboxes at a steady pace, until each has ``batches`` batches."""
 
     def __init__(self, inboxes: list[Inbox], seconds: float, batches: int) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -62,7 +62,7 @@ class Feeder(threading.Thread):
             raise self._error
 
     def stop(self) -> None:
-        """End now, even if there is more to feed."""
+        """Stop now, even if there is more to feed."""
         self._stopped.set()
         if self.is_alive():
             self.join()

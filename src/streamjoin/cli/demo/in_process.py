@@ -6,8 +6,8 @@
                                           +->  push  ->  matches, checksum, latency
     quotes   symbol  price  qty  ts      -+
 
-Every 50 ms a small batch of each arrives, and the display tells how busy the join was. Matches are
-not kept; a `Digest`, a count and a sum of row hashes, does not depend on their order. The judge is
+Every 50 ms a small batch of each arrives, and the display shows how busy the join is. Matches are
+not kept, only their `Digest`: a count and a sum of row hashes, whatever their order. The judge is
 DuckDB or, without it, our own table join.
 """
 
@@ -25,11 +25,11 @@ from rich.console import Console
 import streamjoin as sj
 from streamjoin.cli.demo.display import (
     Board,
-    percentiles,
+    format_percentiles,
+    show_board,
     show_samples,
     show_scenarios,
     show_verdict,
-    showing,
 )
 from streamjoin.cli.demo.prices import PRICES, SYMBOLS
 from streamjoin.cli.demo.scenario import Pace
@@ -50,7 +50,7 @@ class Digest:
     checksum: int = 0
 
     def add(self, table: pa.Table) -> None:
-        """Add the rows of ``table``: every column takes part, by position."""
+        """Add the rows of ``table``: every column counts, by position."""
         hashes = np.zeros(table.num_rows, np.uint64)
         for column in table.itercolumns():
             hashes = _mix(hashes ^ _bits(column))
@@ -95,7 +95,7 @@ class PushProgress:
 
     @property
     def done(self) -> float:
-        """How many of the batches are joined."""
+        """The share of the batches that is joined."""
         return len(self.latencies) / self.batches
 
     def figures(self) -> dict[str, str]:
@@ -104,14 +104,14 @@ class PushProgress:
         return {
             "rows in": f"{self.rows:,} ({self.rows / elapsed:,.0f} a second)",
             "matches": f"{self.digest.rows:,}",
-            "push p50, p95": percentiles(self.latencies),
+            "push p50, p95": format_percentiles(self.latencies),
             "live rows": f"{self.live_rows:,}",
             "busy": f"{100 * sum(self.latencies) / elapsed:.0f} % of the time",
         }
 
 
 def run(console: Console, seconds: float = SECONDS, seed: int = 7) -> bool:
-    """Run the demo; True if the result was checked and is right."""
+    """Run the demo; return whether the result was checked and is right."""
     show_scenarios(console, [PRICES])
     with patience(console, "compiling kernels, first run only"):
         _warm_up()
@@ -143,7 +143,7 @@ def _warm_up() -> None:
 def _join_live(console: Console, batches: list[tuple[pa.Table, pa.Table]]) -> PushProgress:
     join = _new_join()
     progress = PushProgress(len(batches))
-    with showing(console, Board([progress], NOTE)) as show:
+    with show_board(console, Board([progress], NOTE)) as show:
         for number, (left, right) in enumerate(batches):
             time.sleep(max(0.0, progress.started + number * PACE.seconds - time.perf_counter()))
             start = time.perf_counter()

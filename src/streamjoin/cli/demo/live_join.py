@@ -1,8 +1,8 @@
-"""One scenario as a streaming query, and what its progress reports tell.
+"""One scenario as a streaming query, followed by its progress reports.
 
-Spark reports after every micro-batch: rows read from each source, how long the batch took, and in
-``observedMetrics`` what the join itself has counted. Files are read in the order of their arrival,
-so the number of rows read tells which files a batch has finished::
+After every micro-batch Spark reports the rows read from each source, how long the batch took, and
+in ``observedMetrics`` what the join itself has counted. Files are read in the order of their
+arrival, so the number of rows read shows which files a batch has finished::
 
     files put at    0.0   0.5   1.0   1.5   2.0
     batch               [-- 0.0, 0.5 --]           committed at 1.7: latencies 1.7 and 1.2 s
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import streamjoin as sj
 from streamjoin import spark as sjs
-from streamjoin.cli.demo.display import percentiles, sparkline
+from streamjoin.cli.demo.display import draw_sparkline, format_percentiles
 from streamjoin.cli.demo.feeder import Inbox
 from streamjoin.errors import StreamJoinError
 
@@ -56,16 +56,16 @@ class LiveJoin:
 
     @property
     def done(self) -> float:
-        """How many of the files that will come are joined."""
+        """The share of all files that is joined."""
         return self.files / self.batches
 
     @property
     def files(self) -> int:
-        """How many files of each side are joined, and the result committed."""
+        """How many files per side are joined, with the result committed."""
         return min(self._read) // self.inbox.pace.rows
 
     def follow(self) -> None:
-        """Take in the reports that are new."""
+        """Read the new reports."""
         if (error := self.query.exception()) is not None:
             log = self.inbox.folder.parent / "spark.log"
             raise StreamJoinError(f"The query {self.title!r} failed; see also {log}. {error}")
@@ -73,11 +73,11 @@ class LiveJoin:
         if newest is None or newest["batchId"] <= self.last_batch:
             return
         for report in self.query.recentProgress:
-            # Batches without rows only move the watermark, and not every core tells about them.
+            # Batches without rows only move the watermark, and not every core reports them.
             if report["batchId"] > self.last_batch and report["numInputRows"]:
-                self._take_in(report)
+                self._add_report(report)
 
-    def _take_in(self, report: dict[str, Any]) -> None:
+    def _add_report(self, report: dict[str, Any]) -> None:
         seconds = report["durationMs"]["triggerExecution"] / 1000
         committed = datetime.fromisoformat(report["timestamp"]).timestamp() + seconds
         before, self.last_batch = self.files, report["batchId"]
@@ -95,15 +95,15 @@ class LiveJoin:
 
     def figures(self) -> dict[str, str]:
         """Return what the board shows."""
-        pace, chart = "", sparkline(self.durations[-CHARTED:])
+        pace, chart = "", draw_sparkline(self.durations[-CHARTED:])
         if self.durations:
             later = self.rows - 2 * self.inbox.pace.rows
             pace = f" ({later / self._seconds:,.0f} a second)"
         return {
             "rows in": f"{self.rows:,}{pace}",
             "matches": f"{self.matches:,}",
-            "batch p50, p95": f"{percentiles(self.durations)} {chart}",
-            "latency p50, p95": percentiles(self.latencies),
+            "batch p50, p95": f"{format_percentiles(self.durations)} {chart}",
+            "latency p50, p95": format_percentiles(self.latencies),
             "live rows": f"{self.latest.get('live_rows', 0):,.0f}",
             "state": f"{self.latest.get('state_bytes', 0) / 1e6:,.1f} MB",
         }

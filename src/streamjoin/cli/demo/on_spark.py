@@ -7,8 +7,8 @@
                         |                                                |
                         +------------------> DuckDB: the same? <---------+
 
-The first batch is fed and joined before the clock starts: it starts Python workers and, on a new
-machine, compiles kernels. It is part of the result, not of the latencies.
+The first batch is fed and joined before the clock starts, because it starts Python workers and, on
+a new machine, compiles kernels. It counts in the result, but not in the latencies.
 """
 
 import shutil
@@ -22,7 +22,13 @@ from rich.console import Console
 
 from streamjoin.cli.demo.check import Comparison, committed_files, compare
 from streamjoin.cli.demo.data_centres import DATA_CENTRES
-from streamjoin.cli.demo.display import Board, show_samples, show_scenarios, show_verdict, showing
+from streamjoin.cli.demo.display import (
+    Board,
+    show_board,
+    show_samples,
+    show_scenarios,
+    show_verdict,
+)
 from streamjoin.cli.demo.feeder import Feeder, Inbox
 from streamjoin.cli.demo.prices import PRICES
 from streamjoin.cli.demo.quiet_spark import check_packages, start_spark
@@ -41,7 +47,7 @@ SCENARIOS = (
     (DATA_CENTRES, Pace(BATCH_SECONDS, rows=500)),
     (replace(PRICES, window="5 seconds"), Pace(BATCH_SECONDS, rows=5_000)),
 )
-MARKER = ".streamjoin-demo"  # in a folder that an earlier demo has made
+MARKER = ".streamjoin-demo"  # in a folder that a demo has made
 NOTE = "Spark {}, {} cores; latency: a file's arrival to its matches in parquet"
 FIRST = "first micro-batches: Python workers start, on a new machine kernels compile"
 SAMPLES = 3
@@ -54,7 +60,7 @@ def run(
     seed: int = 7,
     out: Path = Path("out/demo"),
 ) -> bool:
-    """Run the demo; True if both results were checked and are right."""
+    """Run the demo; return whether both results were checked and are right."""
     started = time.perf_counter()
     check_packages()
     folders = make_folders(out)
@@ -76,10 +82,10 @@ def run(
 
 
 def make_folders(out: Path) -> list[Path]:
-    """Make a folder for each scenario, without what an earlier demo has left there."""
+    """Make a folder per scenario, and remove what an earlier demo has left there."""
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).exists():
         raise StreamJoinError(
-            f"{out} holds files that are no demo's. Name a new or an empty folder with --out."
+            f"{out} holds files that are not from a demo. Name a new or an empty folder with --out."
         )
     out.mkdir(parents=True, exist_ok=True)
     (out / MARKER).touch()
@@ -93,7 +99,7 @@ def make_folders(out: Path) -> list[Path]:
 def join_live(
     console: Console, spark: "SparkSession", folders: Sequence[Path], seconds: float, seed: int
 ) -> list["LiveJoin"]:
-    """Feed and join for some seconds, and until everything fed is joined."""
+    """Feed and join for some seconds, and then until all that was fed is joined."""
     from streamjoin import spark as sjs
     from streamjoin.cli.demo.live_join import LiveJoin
 
@@ -114,7 +120,7 @@ def join_live(
             while any(join.files < 1 for join in joins):
                 follow(joins)
         feeder.start()
-        with showing(console, Board(joins, NOTE.format(spark.version, cores))) as show:
+        with show_board(console, Board(joins, NOTE.format(spark.version, cores))) as show:
             while any(join.files < batches for join in joins):
                 feeder.check()
                 follow(joins)
@@ -127,13 +133,13 @@ def join_live(
 
 
 def follow(joins: Sequence["LiveJoin"]) -> None:
-    """Wait a moment, and see what the queries tell."""
+    """Wait a moment, then read the reports of the queries."""
     time.sleep(POLL_SECONDS)
     for join in joins:
         join.follow()
 
 
 def check(spark: "SparkSession", join: "LiveJoin") -> Comparison:
-    """Compare what a join has committed with what DuckDB makes of the same input."""
+    """Compare what a join has committed with DuckDB's result for the same input."""
     files = committed_files(spark, join.result)
     return compare(join.inbox.scenario, join.inbox.folders, files, SAMPLES)

@@ -11,7 +11,7 @@ REST = "symbol string, price double, qty bigint, ts timestamp"
 
 
 def generate(pace: Pace, seed: int) -> Batches:
-    """Give batch after batch of both streams; prices wander."""
+    """Yield batch after batch of both streams; prices wander."""
     random = np.random.default_rng(seed)
     middle = random.uniform(20, 200, len(SYMBOLS))
     number = 0

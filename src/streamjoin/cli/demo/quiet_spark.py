@@ -1,8 +1,8 @@
-"""A local Spark for the demo: with what is missing told kindly, and its chatter kept in a file.
+"""A local Spark for the demo, with helpful errors if it cannot start and its chatter in a file.
 
 Spark's JVM and its Python workers write to the standard error that they inherit, some of it before
-any log setting is read. So the JVM is started with standard error turned to a file, and this
-process gets its own back.
+any log setting is read. So the JVM is started with standard error redirected to a file, and
+afterwards this process gets its own back.
 """
 
 import os
@@ -28,7 +28,7 @@ WAY_OUT = "The same without Spark: streamjoin demo --in-process"
 MOST_CORES = 4
 SETTINGS: dict[str, Any] = {
     "spark.app.name": "streamjoin demo",
-    # A minute is too short for Java's second compiler to pay: without it, half the CPU time.
+    # A minute is too short for Java's second compiler to pay off: without it, half the CPU time.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",  # a host name may resolve to nothing
@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def check_packages() -> None:
-    """Refuse to begin without what the demo on Spark needs."""
+    """Refuse to start without the packages that the demo on Spark needs."""
     missing = []
     for module, package in PACKAGES.items():
         try:
@@ -54,7 +54,7 @@ def check_packages() -> None:
 
 
 def start_spark(log: Path) -> "SparkSession":
-    """Return a local session; what Spark has to say goes to the file ``log``."""
+    """Return a local session; what Spark writes goes to the file ``log``."""
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -62,7 +62,7 @@ def start_spark(log: Path) -> "SparkSession":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = min(MOST_CORES, os.cpu_count() or 1)
     try:
-        with errors_to(log):
+        with redirect_errors(log):
             builder = SparkSession.builder.master(f"local[{cores}]").config(map=SETTINGS)
             return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -74,8 +74,8 @@ def start_spark(log: Path) -> "SparkSession":
 
 
 @contextmanager
-def errors_to(file: Path) -> Iterator[None]:
-    """Turn standard error to a file, for this process and for children that start meanwhile."""
+def redirect_errors(file: Path) -> Iterator[None]:
+    """Redirect standard error to a file, for this process and for children started meanwhile."""
     sys.stderr.flush()
     own = os.dup(2)
     with file.open("w") as opened:

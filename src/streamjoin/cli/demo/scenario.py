@@ -1,7 +1,7 @@
-"""A scenario: two streams, a condition and a window, and how somebody else would join them.
+"""A scenario: two streams, a condition and a window, and the same join in SQL.
 
-A stream is a sequence of batches, one every `Pace.seconds`. Event times lie within the time that
-the batch stands for, less up to `DISORDER_US`::
+A stream is a sequence of batches, one every `Pace.seconds`. Event times lie in the interval of
+their batch, less up to `DISORDER_US`::
 
     batch          0         1         2
     arrives     |---------|---------|---------|
@@ -23,13 +23,13 @@ Batches = Iterator[tuple[pa.Table, pa.Table]]
 
 @dataclass(frozen=True)
 class Pace:
-    """A batch every so many seconds, with so many rows on each side."""
+    """Seconds from one batch to the next, and rows per batch and side."""
 
     seconds: float
     rows: int
 
     def batches(self, seconds: float) -> int:
-        """Return how many batches a run of some seconds has."""
+        """Return how many batches a run of this length has."""
         return max(1, round(seconds / self.seconds))
 
     def ids(self, number: int) -> pa.Array:
@@ -45,7 +45,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is joined; ``columns`` are those of the left and of the right stream, as SQL types."""
+    """What is joined; ``columns`` are those of the left and the right stream, with SQL types."""
 
     title: str
     sides: tuple[str, str]
@@ -53,7 +53,7 @@ class Scenario:
     on: str
     window: str
     generate: Callable[[Pace, int], Batches]
-    shown: dict[str, str]  # the columns of a match that tell why it is one, with their headings
+    shown: dict[str, str]  # the columns of a match that show why it is one, with their headings
 
     def sql(self, left: str, right: str) -> str:
         """Return the join of two whole tables as DuckDB takes it."""

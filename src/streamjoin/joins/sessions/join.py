@@ -153,6 +153,11 @@ class SessionJoin:
                 held.cut(sizes[side])
             raise
 
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has stored, once: the next call returns nothing."""
+        inserted, self.inserted = self.inserted, []
+        return inserted
+
     @property
     def saved(self) -> dict[str, Any]:
         """What `restore` needs beside the rows: nothing."""

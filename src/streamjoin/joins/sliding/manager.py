@@ -174,6 +174,11 @@ class Manager:
         self.inserted = list(batches)
         self.seconds["insert"] += perf_counter() - begin
 
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has stored, once: the next call returns nothing."""
+        inserted, self.inserted = self.inserted, []
+        return inserted
+
     def restore(self, batches: Batches) -> None:
         """Take back rows that were stored before, without looking for matches."""
         self.learn(batches)

@@ -8,11 +8,24 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamjoin.joins.executor import Deliver
+from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.choosing import choose, choose_order
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+
+
+def choose_chain(manager: Manager, stored: Prepared, probing: Prepared) -> Chain:
+    """Return the chain of the stored side, set up for all of its rows and probes of this size."""
+    chain = manager.chains[stored.side]
+    samples = {batch.side: batch.keys.sample() for batch in (stored, probing)}
+    if manager.chooses:
+        choose(chain, stored.side, samples, len(probing), len(stored))
+    else:
+        choose_order(chain, stored.side, samples)
+    manager.chains[probing.side].layout = chain.layout
+    return chain
 
 
 def join_prepared(
@@ -23,12 +36,6 @@ def join_prepared(
     probing = OTHER[stored]
     if not len(batches[stored]):
         return
-    chain = manager.chains[stored]
-    samples = {side: batch.keys.sample() for side, batch in batches.items()}
-    if manager.chooses:
-        choose(chain, stored, samples, len(batches[probing]), len(batches[stored]))
-    else:
-        choose_order(chain, stored, samples)
-    manager.chains[probing].layout = chain.layout
+    chain = choose_chain(manager, batches[stored], batches[probing])
     manager.sort(list(batches.values()))
     yield from manager.probe([(batches[probing], [chain.alone(batches[stored])])], deliver)

@@ -181,6 +181,11 @@ class TumblingJoin:
             self.pending[batch.side].add(batch)
         self.seconds["insert"] += perf_counter() - begin
 
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has stored, once: the next call returns nothing."""
+        inserted, self.inserted = self.inserted, []
+        return inserted
+
     @property
     def has_runs(self) -> bool:
         """Whether it matters to any window how its rows were pushed."""

@@ -1,1 +1,1 @@
-"""What runs in a join core, one per partition: the join of its rows, with state."""
+"""Join cores, one per partition: each joins its rows in a micro-batch, with state."""

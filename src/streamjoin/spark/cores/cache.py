@@ -1,28 +1,30 @@
 """Engines that stay in a worker process between micro-batches.
 
 Spark reuses Python workers, but any of them may get any core, and a task may fail after its engine
-took in its rows. So an engine is kept together with its last batch and the ids of the segments that
-it holds, and whoever wants to go on with it compares these with the state:
+took in its rows. So an engine is cached with its last batch and the ids of the segments it holds,
+and a core that wants to continue with it compares these with the state:
 
 * an engine that is a batch ahead has dropped rows that are still needed: it is thrown away;
 * segments that the engine lacks, because the core's last batch ran in another worker, are added;
-* segments that only the engine has must have left the window, or the engine is thrown away: a task
-  that failed has left them.
+* segments that only the engine has must have left the window. Otherwise a task that failed has left
+  them there, and the engine is thrown away.
 
 An engine is taken out while it is used, so one that fails in the middle of a step is gone.
 """
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from streamjoin.joins.engine import Engine
 from streamjoin.keys.operands import Side
+from streamjoin.spark.state.segments import Segment
 
-MOST_BYTES = 1 << 30  # in one worker process, beside the engine used last
+CACHE_BYTES = 1 << 30  # in one worker process, beside the engine used last
 
 
 @dataclass
-class Kept:
+class CachedEngine:
     """An engine, the segments it holds, each with its greatest time or ordinal, and its batch."""
 
     engine: Engine
@@ -34,22 +36,32 @@ class Kept:
         """Bytes of the rows and indexes."""
         return self.engine.join.nbytes
 
+    def note_segments(self, segments: Iterable[Segment]) -> None:
+        """Note that the engine now holds these segments."""
+        self.segments = {each.id: (each.side, each.last) for each in segments}
 
-_KEPT: OrderedDict[str, Kept] = OrderedDict()
+    def find_missing(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Return the segments of the state that the engine lacks."""
+        return [each for each in segments if each.id not in self.segments]
 
-
-def take(owner: str) -> Kept | None:
-    """Take a core's engine."""
-    return _KEPT.pop(owner, None)
-
-
-def keep(owner: str, kept: Kept) -> None:
-    """Keep a core's engine; those that were not used for the longest time make room for it."""
-    _KEPT[owner] = kept
-    while len(_KEPT) > 1 and sum(each.nbytes for each in _KEPT.values()) > MOST_BYTES + kept.nbytes:
-        _KEPT.popitem(last=False)
+    def find_extra(self, segments: Iterable[Segment]) -> list[tuple[Side, int]]:
+        """Return side and greatest time or ordinal of the segments that only the engine has."""
+        ids = {each.id for each in segments}
+        return [held for id_, held in self.segments.items() if id_ not in ids]
 
 
-def clear() -> None:
-    """Forget all engines."""
-    _KEPT.clear()
+_ENGINES: OrderedDict[str, CachedEngine] = OrderedDict()
+
+
+def take_engine(owner: str, batch: int) -> CachedEngine | None:
+    """Take a core's engine out, unless it is ahead of the batch that wrote the state."""
+    cached = _ENGINES.pop(owner, None)
+    return None if cached is None or cached.batch > batch else cached
+
+
+def put_engine(owner: str, cached: CachedEngine) -> None:
+    """Cache a core's engine; the engines unused for longest make room for it."""
+    _ENGINES[owner] = cached
+    most = CACHE_BYTES + cached.nbytes
+    while len(_ENGINES) > 1 and sum(each.nbytes for each in _ENGINES.values()) > most:
+        _ENGINES.popitem(last=False)

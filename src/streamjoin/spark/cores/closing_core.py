@@ -2,13 +2,13 @@
 
 ::
 
-    frames -> own rows -> engine: wait, or an eager algorithm -> joined rows, if eager
+    parcels -> own rows -> engine: wait, or an eager algorithm -> joined rows, if eager
                               |
     timer, or the next rows: the watermark has passed the end of a window -> joined rows
 
 A row is late by Spark's rule, as in every `JoinCore`. The watermark of its own batch closes windows
-after the batch's rows have come in. The state of a batch tells its watermark, so whoever loads it
-knows which windows are closed: segments may hold their rows beside those of open ones.
+after the batch's rows have come in. The state of a batch holds its watermark, and so says which
+windows are closed: segments may hold their rows beside those of open ones.
 
 With a routing by hash, equal rows are stored by one core, and that is all. Otherwise right rows go
 to every core and left rows to one each, a join matrix: a pair is found where its left row is.
@@ -27,35 +27,36 @@ from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
-from streamjoin.spark.cores.cache import Kept
+from streamjoin.spark.cores import cache
+from streamjoin.spark.cores.cache import CachedEngine
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.routing.receiving import Arrived, receive
-from streamjoin.spark.state import segments as state
+from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.routing.parcels import Parcel
+from streamjoin.spark.state.segments import write_segments
 
-FEW = 4  # windows of a batch that have segments of their own, which are dropped as a whole
+FEW_WINDOWS = 4  # of a batch, that have segments of their own, which are dropped as a whole
 
 
 class ClosingCore(JoinCore):
     """One core in one micro-batch."""
 
-    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Take the rows of one micro-batch in, close windows, then write what has changed."""
         self.has_input = True
         with self.metrics.phase("unpack"):
-            received = receive(self.spec, self.number, None, arrived)
-        coming = received.sides
+            received = receive(self.spec, self.number, None, parcels)
         self.metrics.received_rows = received.rows
         if self.number == 0:  # one core counts for all
-            self.metrics.add_rows(coming)
-        self.kept = self._take()
+            self.metrics.add_rows(received.sides)
+        self.cached = self._take_engine()
         batches = {
             side: rows.batch(self.spec.schemas[side])
-            for side, rows in coming.items()
+            for side, rows in received.sides.items()
             if rows.stored or rows.probing
         }
 
         def choose(side: Side, batch: Prepared) -> Flags:
-            count = coming[side].count
+            count = received.sides[side].stored_count
             self.metrics.late += int(np.count_nonzero(batch.late < count))
             self.metrics.probes += len(batch)
             if side == "right":
@@ -63,104 +64,105 @@ class ClosingCore(JoinCore):
             positions = np.arange(len(batch)) if batch.positions is None else batch.positions
             return positions < count
 
-        with self.metrics.engine(self.kept.engine):
-            yield from self.join(self.kept.engine, batches, choose)
-            yield from self._close()
+        with self.metrics.engine(self.cached.engine):
+            yield from self.join(self.cached.engine, batches, choose)
+            yield from self._close_windows()
         with self.metrics.phase("state"):
-            self._write(None, received.newest)
+            self._write_state(None, received.newest)
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Close what the watermark has passed, in a batch without rows for this core."""
-        self.kept = self._take()
-        with self.metrics.engine(self.kept.engine):
-            yield from self._close()
-        self._write(None, None)
+        self.cached = self._take_engine()
+        with self.metrics.engine(self.cached.engine):
+            yield from self._close_windows()
+        self._write_state(None, None)
 
-    def _close(self) -> Iterator[pa.RecordBatch]:
+    def _close_windows(self) -> Iterator[pa.RecordBatch]:
         """Join the windows that the watermark of this batch has passed."""
-        assert self.kept is not None
-        engine = self.kept.engine
+        assert self.cached is not None
+        engine = self.cached.engine
         if self.watermark is not None:
-            engine.watermark = self.watermark
+            engine.restore_watermark(self.watermark)
             for delivery in engine.close_windows():
                 yield from delivery.rows
-        self.manifest.windows = self._windows(self.kept).saved
+        self.manifest.windows = self._windows(self.cached).saved
 
-    def _take(self) -> Kept:
+    def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
-        kept, manifest = self._take_kept(), self.manifest
-        if kept is None or not self._can_go_on(kept):
-            kept = Kept(self.spec.make_engine())
+        manifest = self.manifest
+        cached = cache.take_engine(self.owner, manifest.batch)
+        if cached is None or not self._can_continue(cached):
+            cached = CachedEngine(self.spec.make_engine())
             # What it has seen, and how fast, only this worker knows: attempts would differ.
-            self._windows(kept).adviser.decides = False
-        missing = [each for each in manifest.segments if each.id not in kept.segments]
+            self._windows(cached).adviser.decides = False
+        missing = cached.find_missing(manifest.segments)
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
                 for rows in self._load(missing):
-                    self._windows(kept).restore(rows, manifest.windows)
+                    self._windows(cached).restore(rows, manifest.windows)
         else:
             self.metrics.cache_hits += 1
         closed = self._as_key(manifest.watermark_ms)
-        if closed is not None:  # by whichever worker
-            kept.engine.join.advance(Clock({}, closed))
-        kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
-        kept.engine.watermark = self.late_before
-        return kept
+        if closed is not None:  # in whichever worker
+            cached.engine.join.advance(Clock({}, closed))
+        cached.note_segments(manifest.segments)
+        cached.engine.restore_watermark(self.late_before)
+        return cached
 
-    def _can_go_on(self, kept: Kept) -> bool:
+    def _can_continue(self, cached: CachedEngine) -> bool:
         """Whether an engine needs no more than the segments that it lacks.
 
-        Those that only it has must be of windows that are closed. Sessions, and what depends on
-        how rows were pushed, are not looked at closer.
+        Segments that only the engine has must be of closed windows. Where there are any differences
+        at all, engines of sessions, and those that depend on how rows were pushed, are not used.
         """
-        live = {segment.id for segment in self.manifest.segments}
-        if live == set(kept.segments):
+        segments = self.manifest.segments
+        extra = cached.find_extra(segments)
+        if not extra and not cached.find_missing(segments):
             return True
-        windows, part = self._windows(kept), self.plan.window_part
+        windows, part = self._windows(cached), self.plan.window_part
         if part is None or not isinstance(windows, TumblingJoin) or windows.has_runs:
             return False
         closed = self._as_key(self.manifest.watermark_ms)
-        stale = [last for id_, (_, last) in kept.segments.items() if id_ not in live]
         first = None if closed is None else part.start(int(part.numbers(np.array([closed]))[0]))
-        return not stale or (first is not None and max(stale) < first)
+        return not extra or (first is not None and max(last for _, last in extra) < first)
 
-    def _windows(self, kept: Kept) -> TumblingJoin | SessionJoin:
+    def _windows(self, cached: CachedEngine) -> TumblingJoin | SessionJoin:
         """Return the windows of an engine."""
-        join = kept.engine.join
+        join = cached.engine.join
         assert isinstance(join, TumblingJoin | SessionJoin)
         return join
 
-    def _inserted(self) -> list[Prepared]:
+    def _take_inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""
-        assert self.kept is not None
-        windows = self._windows(self.kept)
-        inserted, windows.inserted = windows.inserted, []
-        return inserted
+        assert self.cached is not None
+        return self._windows(self.cached).take_inserted()
 
-    def _add(self, batch: Prepared) -> None:
-        """Write stored rows as segments, one for each of a few windows."""
+    def _write_rows(self, batch: Prepared) -> None:
+        """Write stored rows as segments, one per window if there are few."""
         shares = [batch]
         if self.plan.window_part is not None:
             numbers = window_numbers(batch)
             each = np.unique(numbers)
-            if 1 < each.size <= FEW:
+            if 1 < each.size <= FEW_WINDOWS:
                 shares = [batch.take(np.flatnonzero(numbers == number)) for number in each]
         for share in shares:
             assert share.times is not None
             last = int(share.times.max())
-            state.add(self.store, self.manifest, self.moment.batch, batch.side, share.rows, last)
+            write_segments(
+                self.store, self.manifest, self.moment.batch, batch.side, share.rows, last
+            )
 
-    def needed(self, watermark: int | None) -> dict[Side, int] | None:
+    def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time that a row of an open window can have."""
-        if self.kept is None:
+        if self.cached is None:
             return None
-        span = self._windows(self.kept).span
+        span = self._windows(self.cached).span
         return dict.fromkeys(SIDES, MAX_KEY if span is None else span[0])
 
     @property
     def is_empty(self) -> bool:
-        """Whether no core has anything that waits: all forget the last watermark together."""
+        """Whether no core has rows that wait: all of them forget the last watermark together."""
         manifest = self.manifest
         if manifest.segments or manifest.newest is None:
             return not manifest.segments
@@ -179,8 +181,8 @@ class ClosingCore(JoinCore):
 
         It goes off when the watermark has passed it; then rows from the next microsecond on come.
         """
-        assert self.kept is not None
-        span, newest = self._windows(self.kept).span, self.manifest.newest
+        assert self.cached is not None
+        span, newest = self._windows(self.cached).span, self.manifest.newest
         if span is None and newest is None:
             return None
         end = span[1] if span is not None else self._end_of(newest or 0)

@@ -2,21 +2,22 @@
 
 ::
 
-    frames -> pick own rows -> engine: probe, insert -> joined rows
-                                   |
-      manifest, segments  <--------+      routing table for the next batch -> hint
+    parcels -> receive: own rows -> engine: probe, insert -> joined rows
+                                      |
+         manifest, segments  <--------+      routing table for the next batch -> hint
 
-It knows nothing of Spark's operators: a `Store` gives it the state, its caller the frames and the
-watermark. A failure is harmless at any moment, also after the state was committed: every attempt
-of a task writes the same state (see `state`), and an engine is used again only if its segments are
-those of the state. For this, rows are put into an order that does not depend on how frames arrive
-(`receiving`), and nothing that a worker alone knows, such as a clock or what it did before, decides
-about rows or state.
+It knows nothing of Spark's operators: a `Store` holds its state, and its caller passes the parcels
+and the watermark. A failure is harmless at any moment, even after the state was committed: every
+attempt of a task writes the same state (see `state.segments`), and a cached engine is used only if
+its segments are those of the state. For this, rows are put into an order that does not depend on
+how parcels arrive (`routing.exchange`), and nothing that one worker alone knows, such as a clock or
+its past, has a say in rows or state.
 
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
-sees the watermark of its own batch, and remembers the last one: it has moved in between only if the
-batch before had rows, and then the core was there, since tasks whose rows were all left out send
-empty frames. For this reason a core without rows keeps its manifest until the watermark has moved.
+sees the watermark of its own batch, and remembers the last one. Between the two, the watermark can
+have moved only if the batch before had rows, and then the core was there, since tasks whose rows
+were all left out send empty parcels. For this reason a core without rows keeps its manifest until
+the watermark has moved.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,17 +35,27 @@ from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.plans.times import time_type, to_key
 from streamjoin.spark.cores import cache
-from streamjoin.spark.cores.cache import Kept
+from streamjoin.spark.cores.cache import CachedEngine
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.hints import Moment
-from streamjoin.spark.routing.receiving import Arrived, receive
+from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.routing.parcels import Parcel
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state import segments as state
-from streamjoin.spark.state.segments import ORDINAL, Manifest, Segment, Store
+from streamjoin.spark.state.segments import (
+    ORDINAL,
+    Manifest,
+    Segment,
+    compact_segments,
+    expire_segments,
+    group_segments,
+    read_segment,
+    write_segments,
+)
+from streamjoin.spark.state.store import Store
+from streamjoin.spark.tasks import Moment
 
-DECAY = 2  # the histogram of routing keys halves with every batch
-MOST_BYTES = 1 << 30  # of a side's rows that an engine takes back at once
+HISTOGRAM_DECAY = 2  # the counts of routing keys halve with every batch
+LOAD_BYTES = 1 << 30  # of a side's rows that an engine takes back at once
 
 
 class JoinCore:
@@ -57,8 +68,8 @@ class JoinCore:
         self.number = spec.labels.index(label)
         self.metrics = Metrics()
         self.owner = f"{moment.owner}/{spec.name}/{label}"
-        self.kept: Kept | None = None
-        self.sample: Keys | None = None  # of routing keys, if the cores were told any
+        self.cached: CachedEngine | None = None
+        self.sample: Keys | None = None  # of routing keys, if a summary had any
         self.has_input = False  # whether this batch had rows for any core, or had and lost them
         self.watermark = self._as_key(watermark_ms)
         self.watermark_ms = watermark_ms
@@ -87,15 +98,15 @@ class JoinCore:
     def is_empty(self) -> bool:
         """Whether no core has a row that is still needed."""
         manifest = self.manifest
-        if self.spec.numbered or manifest.segments:  # numbers go on for ever
+        if self.spec.numbered or manifest.segments:  # counting never ends
             return False
-        needed = self.needed(self.watermark)
+        needed = self.least_needed(self.watermark)
         return manifest.newest is None or (
             needed is not None and manifest.newest < min(needed.values())
         )
 
-    def needed(self, watermark: int | None) -> dict[Side, int] | None:
-        """Return the least time, or ordinal, of stored rows that rows from then on can meet."""
+    def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
+        """Return the least time, or ordinal, of stored rows that later rows can still meet."""
         window = self.spec.config.window
         if self.spec.counted:
             assert window is not None
@@ -103,23 +114,22 @@ class JoinCore:
             return {side: arrived[side] - getattr(window, side) for side in SIDES}
         return None if watermark is None else self.plan.needed_from(watermark)
 
-    def step(self, arrived: Iterable[Arrived]) -> Iterator[pa.RecordBatch]:
+    def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one micro-batch, then write what has changed."""
         self.has_input = True
         with self.metrics.phase("unpack"):
-            received = receive(self.spec, self.number, self.manifest.table, arrived)
-        coming = received.sides
+            received = receive(self.spec, self.number, self.manifest.table, parcels)
         self.metrics.received_rows = received.rows
         if self.number == 0:  # one core counts for all
-            self.metrics.add_rows(coming)
+            self.metrics.add_rows(received.sides)
         self.manifest.table = received.table
-        self.kept = self._take()
-        engine, late_before = self.kept.engine, self.late_before
+        self.cached = self._take_engine()
+        engine, late_before = self.cached.engine, self.late_before
         if late_before is not None:
             engine.advance(late_before)
         batches = {
             side: rows.batch(self.spec.schemas[side])
-            for side, rows in coming.items()
+            for side, rows in received.sides.items()
             if rows.stored or rows.probing
         }
 
@@ -127,12 +137,12 @@ class JoinCore:
             self.metrics.probes += len(batch)
             if batch.ordinals is not None:
                 if batch.times is not None and len(batch):
-                    received.facts.append({"newest": int(batch.times.max())})
+                    received.summaries.append({"newest": int(batch.times.max())})
                 if self.number == 0:
                     self.metrics.late += batch.late.size
                     self.metrics.null_times += batch.null_times
                 return batch.ordinals % self.spec.cores == self.number
-            count = coming[side].count
+            count = received.sides[side].stored_count
             self.metrics.late += int(np.count_nonzero(batch.late < count))
             if batch.positions is None:
                 return np.arange(len(batch)) < count
@@ -145,7 +155,7 @@ class JoinCore:
             engine.advance(self.watermark)
         self.sample = received.sample
         with self.metrics.phase("state"):
-            self._write(received.histogram, received.newest)
+            self._write_state(received.histogram, received.newest)
 
     def join(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
@@ -156,94 +166,88 @@ class JoinCore:
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Drop what the watermark has passed, in a batch without rows for this core."""
-        self.kept = self._take_kept()
-        if self.kept is not None and self.watermark is not None:
-            self.kept.engine.advance(self.watermark)
-        self._write(None, None)
+        self.cached = cache.take_engine(self.owner, self.manifest.batch)
+        if self.cached is not None and self.watermark is not None:
+            self.cached.engine.advance(self.watermark)
+        self._write_state(None, None)
         return iter(())
 
-    def _take_kept(self) -> Kept | None:
-        """Return the engine that this worker has, unless it is ahead: a task failed after it."""
-        kept = cache.take(self.owner)
-        return None if kept is None or kept.batch > self.manifest.batch else kept
-
-    def _take(self) -> Kept:
+    def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
-        kept = self._take_kept()
-        live = {segment.id for segment in self.manifest.segments}
-        needed = self.needed(self.late_before)
-        if kept is not None and not all(
-            needed is not None and last < needed[side]
-            for id_, (side, last) in kept.segments.items()
-            if id_ not in live
+        segments, needed = self.manifest.segments, self.least_needed(self.late_before)
+        cached = cache.take_engine(self.owner, self.manifest.batch)
+        if cached is not None and not all(
+            needed is not None and last < needed[side] for side, last in cached.find_extra(segments)
         ):
-            kept = None  # a failed task has left rows in it
-        if kept is None:
-            kept = Kept(self.spec.make_engine())
-        missing = [each for each in self.manifest.segments if each.id not in kept.segments]
+            cached = None  # a failed task has left rows in it
+        if cached is None:
+            cached = CachedEngine(self.spec.make_engine())
+        missing = cached.find_missing(segments)
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
                 steps = self._load(missing)
                 first = next(steps, {})
-                if all(follows(batch, kept.engine.chains[s]) for s, batch in first.items()):
+                if all(can_follow(batch, cached.engine.chains[s]) for s, batch in first.items()):
                     steps = chain([first], steps)
                 else:
-                    kept, steps = Kept(self.spec.make_engine()), self._load(self.manifest.segments)
+                    cached, steps = CachedEngine(self.spec.make_engine()), self._load(segments)
                 for rows in steps:
-                    kept.engine.manager.restore(rows)
+                    cached.engine.manager.restore(rows)
         else:
             self.metrics.cache_hits += 1
-        kept.segments = {each.id: (each.side, each.last) for each in self.manifest.segments}
-        kept.engine.counters.rows = dict(self.manifest.arrived)
-        return kept
+        cached.note_segments(segments)
+        cached.engine.restore_arrived(self.manifest.arrived)
+        return cached
 
     def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
-        """Read the rows of segments, in as many steps as it takes to keep batches small."""
-        sides = [self._read([each for each in segments if each.side == side]) for side in SIDES]
+        """Yield the rows of segments, in as many steps as it takes to keep batches small."""
+        sides = [
+            self._read_side([each for each in segments if each.side == side]) for side in SIDES
+        ]
         for step in zip_longest(*sides):
             yield {
-                side: self._prepare_again(side, rows)
+                side: self._prepare_stored(side, rows)
                 for side, rows in zip(SIDES, step, strict=True)
                 if rows is not None
             }
 
-    def _read(self, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
-        """Read the rows of a side's segments, oldest first."""
-        shares = state.share(segments, MOST_BYTES)
-        read = ([state.read(self.store, each) for each in share] for share in shares)
+    def _read_side(self, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a side's segments, oldest first."""
+        groups = group_segments(segments, LOAD_BYTES)
+        rows = ([read_segment(self.store, each) for each in group] for group in groups)
         if self.spec.ordering is None:
-            yield from map(pa.concat_batches, read)
-        elif shares:
-            yield from sort_by_ordinal(list(chain(*read)), len(shares))
+            yield from map(pa.concat_batches, rows)
+        elif groups:
+            yield from sort_by_ordinal(list(chain(*rows)), len(groups))
 
-    def _prepare_again(self, side: Side, rows: pa.RecordBatch) -> Prepared:
+    def _prepare_stored(self, side: Side, rows: pa.RecordBatch) -> Prepared:
         """Compute the keys of rows that were stored."""
         batch = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
         if self.spec.numbered:
             batch.ordinals = rows.column(ORDINAL).to_numpy()
         return batch
 
-    def _write(self, histogram: Histogram | None, newest: int | None) -> None:
-        """Write what this batch has changed; a core without anything left keeps nothing."""
-        manifest, store, kept = self.manifest, self.store, self.kept
-        is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
-        if kept is not None and is_complete:
-            for batch in self._inserted():
-                self._add(batch)
+    def _write_state(self, histogram: Histogram | None, newest: int | None) -> None:
+        """Write what this batch has changed; a core with nothing left removes its manifest."""
+        manifest, store, cached = self.manifest, self.store, self.cached
+        is_complete = cached is not None and not cached.find_missing(manifest.segments)
+        if cached is not None and is_complete:
+            for batch in self._take_inserted():
+                self._write_rows(batch)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
-        needed = self.needed(self.watermark)
+        needed = self.least_needed(self.watermark)
         if needed is not None:
-            state.expire(store, manifest, needed)
+            expire_segments(store, manifest, needed)
         is_empty = self.is_empty
         if is_empty and not self.has_input:
             store.write_manifest(None)
             return
         for side in SIDES:
-            state.compact(store, manifest, self.moment.batch, side)
+            compact_segments(store, manifest, self.moment.batch, side)
         if manifest.table is not None and histogram is not None:
-            self._adapt(histogram, newest, needed)
+            self._adapt_table(histogram, newest, needed)
         expiry = self.watermark_ms + 1 if is_empty else self.next_expiry_ms()
         if expiry is not None and expiry < 1:  # 0 is no watermark, and would let it go off at once
             expiry = 1
@@ -253,23 +257,21 @@ class JoinCore:
         manifest.batch, manifest.watermark_ms = self.moment.batch, self.watermark_ms
         store.write_manifest(manifest.to_bytes())
         store.keep_copies({segment.id for segment in manifest.segments})
-        if kept is not None:
+        if cached is not None:
             if is_complete:
-                kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
-            kept.batch = self.moment.batch
-            cache.keep(self.owner, kept)
+                cached.note_segments(manifest.segments)
+            cached.batch = self.moment.batch
+            cache.put_engine(self.owner, cached)
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
-        self.metrics.describe(manifest, None if kept is None else kept.engine)
+        self.metrics.measure_state(manifest, None if cached is None else cached.engine)
 
-    def _inserted(self) -> list[Prepared]:
+    def _take_inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""
-        assert self.kept is not None
-        manager = self.kept.engine.manager
-        inserted, manager.inserted = manager.inserted, []
-        return inserted
+        assert self.cached is not None
+        return self.cached.engine.manager.take_inserted()
 
-    def _adapt(
+    def _adapt_table(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
     ) -> None:
         """Work out the routing of the next batch from what all cores know."""
@@ -277,7 +279,7 @@ class JoinCore:
         assert manifest.table is not None
         if manifest.histogram is not None:
             old = manifest.histogram
-            histogram += Histogram(old.counts // DECAY, old.least, old.greatest)
+            histogram += Histogram(old.counts // HISTOGRAM_DECAY, old.least, old.greatest)
         latest = manifest.newest if newest is None else newest
         expired = None if needed is None else min(needed.values())
         manifest.table, is_new = manifest.table.advance(
@@ -285,7 +287,7 @@ class JoinCore:
         )
         manifest.histogram = None if is_new else histogram
 
-    def _add(self, batch: Prepared) -> None:
+    def _write_rows(self, batch: Prepared) -> None:
         """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
         stored, times = batch.rows, batch.times
         number = self.moment.batch
@@ -294,14 +296,14 @@ class JoinCore:
         if times is None:
             assert batch.ordinals is not None
             last = int(batch.ordinals[-1])
-            state.add(self.store, self.manifest, number, batch.side, stored, last)
+            write_segments(self.store, self.manifest, number, batch.side, stored, last)
             return
         extent = -min(self.plan.needed_from(0).values())
         ahead = times > np.partition(times, times.size // 2)[times.size // 2] + extent
         for flags in (~ahead, ahead) if ahead.any() else (~ahead,):
             last = int(times[flags].max())
             rows = stored if flags.all() else stored.filter(pa.array(flags))
-            state.add(self.store, self.manifest, number, batch.side, rows, last)
+            write_segments(self.store, self.manifest, number, batch.side, rows, last)
 
     def next_expiry_ms(self) -> int | None:
         """Return the watermark, in milliseconds, at which something can be dropped."""
@@ -320,7 +322,7 @@ class JoinCore:
 def sort_by_ordinal(batches: list[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of batches in the order of their ordinals, in about ``count`` parts.
 
-    The segments of an ordered time window overlap: see `JoinCore._add`.
+    The segments of an ordered time window overlap: see `JoinCore._write_rows`.
     """
     if count == 1:
         yield pa.concat_batches(batches).sort_by(ORDINAL)
@@ -333,11 +335,11 @@ def sort_by_ordinal(batches: list[pa.RecordBatch], count: int) -> Iterator[pa.Re
         yield pa.concat_batches(parts).sort_by(ORDINAL)
 
 
-def follows(batch: Prepared, chain: Chain) -> bool:
-    """Whether rows come after those that a chain holds; only count windows need it.
+def can_follow(batch: Prepared, chain: Chain) -> bool:
+    """Whether rows come after all that a chain holds; only count windows need this.
 
-    They may not if small segments were put together, of which the chain held some: these have
-    left the window, but come again.
+    They may not if small segments were put together, some of which the chain holds: the rows of
+    these have left the window, but come again.
     """
     if batch.plan.counted is None or not chain.subwindows or not len(batch):
         return True

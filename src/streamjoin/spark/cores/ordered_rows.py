@@ -6,8 +6,8 @@
     cuts      arrivals 0 .. 4711 | .. 9001 | ..             about a million candidates each
     rows      of one cut: fetched, sorted by the order columns, sent on
 
-Memory has a bound: a range for each row and subwindow, and the joined rows of one cut. Only the
-matches of a single row may be more.
+Memory is bounded: a range per row and subwindow, and the joined rows of one cut, which exceeds its
+size only if a single row has more matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from streamjoin.plans.batches import in_one_piece, take_rows
 
 
 class OrderedManager(Manager):
-    """A manager whose deliveries of one step are in order; its rows carry the order columns."""
+    """A manager that delivers the matches of a step in order, with the order columns."""
 
     def __init__(self, *others: Any, ordering: Ordering) -> None:
         super().__init__(*others)
@@ -38,7 +38,7 @@ class OrderedManager(Manager):
     def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Look for matches as a `Manager` does, and fetch them by arrival."""
+        """Find matches as a `Manager` does, and fetch them by arrival."""
         deliver = deliver or self.deliver
         everything = list(super().search(batches, interleaved, lambda each: iter([each])))
         arrivals = [each.batch.arrivals for each in everything if each.batch.arrivals is not None]
@@ -48,15 +48,15 @@ class OrderedManager(Manager):
         for low, high in pairwise([first, *cuts]):
             begin = perf_counter()
             found = [between(each, low, high) for each in everything] if cuts[1:] else everything
-            given = [delivery for each in found for delivery in deliver(each)]
-            pieces = [rows for delivery in given for rows in delivery.rows]
-            rows = [arrange(pieces, self.ordering)] if pieces else []
+            deliveries = [delivery for each in found for delivery in deliver(each)]
+            pieces = [rows for delivery in deliveries for rows in delivery.rows]
+            rows = [sort_rows(pieces, self.ordering)] if pieces else []
             self.seconds["probe"] += perf_counter() - begin
-            yield Delivery(sum(delivery.matches for delivery in given), rows)
+            yield Delivery(sum(delivery.matches for delivery in deliveries), rows)
 
 
-def arrange(pieces: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBatch:
-    """Put joined rows into one batch, sorted by their order columns."""
+def sort_rows(pieces: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBatch:
+    """Return joined rows as one batch, sorted by their order columns."""
     rows = in_one_piece(pieces, pieces[0].schema)
     columns = [rows.column(name).to_numpy() for name in ordering.names]
     _, order = sort_with_rows(columns[0] if len(columns) == 1 else combine(*columns))

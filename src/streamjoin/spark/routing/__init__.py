@@ -1,1 +1,1 @@
-"""How rows reach the join cores: the routing table, packing, parcels, hints, receiving."""
+"""How rows reach the join cores: the exchange of parcels, the routing table, and hints of it."""

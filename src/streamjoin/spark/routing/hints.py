@@ -3,13 +3,13 @@
 The table for the next micro-batch follows from the state, and every core keeps the same one. A task
 that packs rows has no state, so each core leaves the table in a file on its host, under the name of
 the query's run and the batch it is for. A task that finds none, on another host or in the first
-batch after a start, sends its rows to all cores, and these pick: slower, and with the same result.
-So a hint can be lost, and never be wrong: it is used for exactly the batch that it was made for,
-and only as it was written.
+batch after a start, sends its rows to all cores, and these pick: slower, with the same result. So a
+hint can be lost, but never be wrong: it is used for exactly the batch that it was made for, and
+only if it is as it was written.
 
-Two first batches need no file. Where rows are routed by hash, there is no state yet with another
-table in the first batch of all, so all tasks spread the hashes evenly. In the first batch after a
-restart, tasks use the table that the driver has read from the checkpoint (`resuming`).
+Two kinds of first batches need no file. In a query's very first batch, no state holds a table yet,
+so where rows are routed by hash, all tasks spread the hashes evenly. In the first batch after a
+restart, tasks use the table that the driver has read from the checkpoint (`state.checkpoint`).
 """
 
 import json
@@ -17,43 +17,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from pyspark import TaskContext
-
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.state.sealing import seal, unseal
-from streamjoin.spark.state.shared_files import folder, read, remove, write
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Where a task stands: the query, its run, and the micro-batch."""
-
-    query: str
-    run: str
-    batch: int
-
-    @classmethod
-    def current(cls) -> "Moment | None":
-        """Return the moment of the task that runs in this process; None outside of streams."""
-        context = TaskContext.get()
-        if context is None:
-            return None
-        batch = context.getLocalProperty("streaming.sql.batchId")
-        if batch is None:
-            return None
-        query = context.getLocalProperty("sql.streaming.queryId") or ""
-        run = context.getLocalProperty("spark.jobGroup.id") or ""
-        return cls(query, run, int(batch))
-
-    @property
-    def owner(self) -> str:
-        """A name for what this run of the query leaves in files and in memory."""
-        return sha256(f"{self.query}/{self.run}".encode()).hexdigest()[:32]
+from streamjoin.spark.state.digests import seal, unseal
+from streamjoin.spark.state.shared_files import open_folder, read_file, remove_file, write_file
+from streamjoin.spark.tasks import Moment
 
 
 @dataclass(frozen=True)
 class SavedTable:
-    """The table of the batch with which a query goes on."""
+    """The table of the batch with which a query continues."""
 
     query: str
     batch: int
@@ -73,18 +45,18 @@ def path_of(parent: Path, name: str, batch: int) -> Path:
 
 def publish(moment: Moment, name: str, table: RoutingTable) -> None:
     """Leave the table for the batch after this one."""
-    parent = folder(moment.owner)
+    parent = open_folder(moment.owner)
     if parent is not None:
         table_json = json.dumps(table.to_json()).encode()
-        write(path_of(parent, name, moment.batch + 1), seal(table_json))
-        remove(path_of(parent, name, moment.batch - 1))
+        write_file(path_of(parent, name, moment.batch + 1), seal(table_json))
+        remove_file(path_of(parent, name, moment.batch - 1))
 
 
 def find(moment: Moment | None, name: str) -> RoutingTable | None:
     """Return the table for this batch, if a core has left it on this host."""
-    parent = None if moment is None else folder(moment.owner)
+    parent = None if moment is None else open_folder(moment.owner)
     if moment is None or parent is None:
         return None
-    found = read(path_of(parent, name, moment.batch))
-    content = None if found is None else unseal(found)
+    sealed = read_file(path_of(parent, name, moment.batch))
+    content = None if sealed is None else unseal(sealed)
     return None if content is None else RoutingTable.from_json(json.loads(content))

@@ -1,12 +1,12 @@
-"""Lots: a number for each row that follows from what is in it, to deal rows to cores.
+"""Lots: a number per row that follows from its contents alone, to deal rows to cores.
 
-Rows that take turns are spread best, but whose turn it is depends on the order in which rows come.
-If they come out of a shuffle, a task that is tried again may see another order, while what its
+Dealing rows in turn would spread them best, but a row's turn depends on the order in which rows
+come. If they come out of a shuffle, a task that is retried may see another order, while what its
 first attempt sent has been used already: rows would be lost, or stored twice. Lots follow from the
-rows alone, so it does not matter in which order, batch or task a row comes.
+rows alone, so order, batch and task do not matter.
 
-All columns count, as keys alone may be equal; of text, the length and eight bytes at either end; of
-lists and maps, nothing. Equal rows have equal lots.
+All columns count, as keys alone may be equal. Of text, the length and eight bytes at either end
+count; of lists and maps, nothing. Equal rows have equal lots.
 
 Cost: about five nanoseconds per row and column, and twenty for text.
 """
@@ -33,7 +33,7 @@ def draw_lots(batch: pa.RecordBatch, rows: Positions) -> Keys:
 
 
 def mix_column(lots: Keys, column: pa.Array, rows: Positions) -> None:
-    """Let the values of a column change the lots of rows."""
+    """Mix the values of a column into the lots of rows."""
     if pa.types.is_struct(column.type):
         for field in column.flatten():
             mix_column(lots, field, rows)
@@ -49,7 +49,7 @@ def mix_column(lots: Keys, column: pa.Array, rows: Positions) -> None:
 
 
 def words_of(column: pa.Array) -> list[NDArray[np.unsignedinteger]]:
-    """Return the bits of values of a fixed width, eight bytes in a word; nothing of others."""
+    """Return the bits of values of fixed width, in words of eight bytes; nothing for others."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     if not pa.types.is_primitive(column.type) and not pa.types.is_decimal(column.type):
@@ -61,7 +61,7 @@ def words_of(column: pa.Array) -> list[NDArray[np.unsignedinteger]]:
 
 
 def bytes_of(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
-    """Return where each text begins and ends, and the bytes of all."""
+    """Return where each text begins and ends, and the bytes of all texts."""
     _, offsets, data = column.buffers()
     places = np.frombuffer(offsets or b"", np.int32 if column.type in TEXTS[:2] else np.int64)
     return places[column.offset :], np.frombuffer(data or b"", np.uint8)
@@ -69,14 +69,14 @@ def bytes_of(column: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
 
 @kernel
 def fold(lot: Int, word: Int) -> Int:
-    """Return a lot that a word has changed; `deal` does the rest of the mixing."""
+    """Return a lot with a word mixed in; `deal` does the rest of the mixing."""
     folded = (np.uint64(lot) ^ np.uint64(word)) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64(folded ^ (folded >> np.uint64(32)))
 
 
 @kernel
 def mix_words(lots: Keys, words: NDArray[Any], valid: Flags, rows: Positions) -> None:
-    """Let a word change the lot of each of some rows."""
+    """Mix one word per row into the lots of some rows."""
     for i in range(rows.size):
         if valid.size and not valid[rows[i]]:
             lots[i] = fold(lots[i], NULL_HASH)
@@ -88,7 +88,7 @@ def mix_words(lots: Keys, words: NDArray[Any], valid: Flags, rows: Positions) ->
 def mix_ends(
     lots: Keys, offsets: NDArray[Any], data: NDArray[np.uint8], valid: Flags, rows: Positions
 ) -> None:
-    """Let the length and both ends of a text change the lot of each of some rows."""
+    """Mix the length and both ends of one text per row into the lots of some rows."""
     for i in range(rows.size):
         if valid.size and not valid[rows[i]]:
             lots[i] = fold(lots[i], NULL_HASH)
@@ -110,7 +110,7 @@ def read_word(data: NDArray[np.uint8], first: Int, last: Int) -> Int:
 
 @kernel
 def deal(lots: Keys, cores: Int) -> NDArray[np.int32]:
-    """Return a core for each lot: its upper half, as a part of all that it can be."""
+    """Return a core for each lot: its upper half, scaled to the number of cores."""
     dealt = np.empty(lots.size, np.int32)
     for i in range(lots.size):
         dealt[i] = ((np.uint64(mix(lots[i])) >> np.uint64(32)) * np.uint64(cores)) >> np.uint64(32)

@@ -1,42 +1,53 @@
-"""Frames: many rows as one binary value, so that they pass through Spark's operators as one.
+"""Parcels: many rows as one binary value, so that they pass through Spark's operators as one.
 
-A frame is an Arrow IPC stream with one record batch. What else its receiver needs to know stands
-as JSON in the schema's metadata. On their way to the cores, frames are rows of these columns::
+The data of a parcel are an Arrow IPC stream with one record batch. A summary for the receiver may
+stand in the schema's metadata, as JSON. On their way to the cores, parcels are rows of these
+columns::
 
-    core    side   role       part  number  frame
-    label   0, 1   see Role   the task, and the frame's place in it: the same in every retry
+    core    side   role       task  number  data
+    label   0, 1   see Role   the task, and the parcel's place among its own: the same in any retry
 """
 
 import json
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-KEY = b"streamjoin"
-COLUMNS = "core int, side int, role int, part int, number int, frame binary"
+SUMMARY = b"streamjoin"  # the key in the metadata
+COLUMNS = "core int, side int, role int, task int, number int, data binary"
 SCHEMA = pa.schema(
     [
-        *((name, pa.int32()) for name in ("core", "side", "role", "part", "number")),
-        ("frame", pa.binary()),
+        *((name, pa.int32()) for name in ("core", "side", "role", "task", "number")),
+        ("data", pa.binary()),
     ]
 )
 
 
 class Role(IntEnum):
-    """What a core does with the rows of a frame."""
+    """What a core does with the rows of a parcel."""
 
     STORE = 0  # keep them, and let them probe
     PROBE = 1  # let them probe only
     PICK = 2  # every core gets these rows, and picks its own
 
 
-def pack(
-    batch: pa.RecordBatch, facts: dict[str, Any] | None = None, codec: str | None = None
+class Parcel(NamedTuple):
+    """A parcel without its address; sorted, parcels stand in one order on every core and retry."""
+
+    side: int
+    task: int
+    number: int
+    role: int
+    data: bytes
+
+
+def pack_rows(
+    batch: pa.RecordBatch, summary: dict[str, Any] | None = None, codec: str | None = None
 ) -> bytes:
-    """Write rows, and facts about them, as a frame; Spark compresses what it shuffles itself."""
-    if facts is not None:
-        batch = batch.replace_schema_metadata({KEY: json.dumps(facts)})
+    """Write rows, and a summary if any; Spark itself compresses what it shuffles."""
+    if summary is not None:
+        batch = batch.replace_schema_metadata({SUMMARY: json.dumps(summary)})
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
@@ -44,18 +55,18 @@ def pack(
     return sink.getvalue().to_pybytes()
 
 
-def unpack(frame: bytes | pa.Buffer) -> tuple[pa.RecordBatch, dict[str, Any]]:
-    """Read a frame."""
-    reader = pa.ipc.open_stream(frame)
-    facts = (reader.schema.metadata or {}).get(KEY)
+def unpack_rows(data: bytes | pa.Buffer) -> tuple[pa.RecordBatch, dict[str, Any]]:
+    """Read rows and their summary, which is empty if there is none."""
+    reader = pa.ipc.open_stream(data)
+    summary = (reader.schema.metadata or {}).get(SUMMARY)
     batch = reader.read_next_batch().replace_schema_metadata(None)
-    return batch, {} if facts is None else json.loads(facts)
+    return batch, {} if summary is None else json.loads(summary)
 
 
-def envelope(rows: list[tuple[int, int, Role, int, int, bytes]]) -> pa.RecordBatch:
-    """Return frames as rows for Spark."""
-    columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
+def address_parcel(core: int, parcel: Parcel) -> pa.RecordBatch:
+    """Return a parcel as a row for Spark, addressed to the core with this label."""
+    values = (core, parcel.side, parcel.role, parcel.task, parcel.number, parcel.data)
     return pa.RecordBatch.from_arrays(
-        [pa.array(list(values), field.type) for values, field in zip(columns, SCHEMA, strict=True)],
+        [pa.array([value], field.type) for value, field in zip(values, SCHEMA, strict=True)],
         schema=SCHEMA,
     )

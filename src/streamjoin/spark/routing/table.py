@@ -14,8 +14,8 @@ The three routings of a join differ in their keys alone:
 * ``range``: the key of a band, and the band's ranges;
 * ``split``: no key; one cell that belongs to all cores (SplitJoin: store once, probe everywhere).
 
-A stream may bring keys that none before were like: sequence numbers, or prices that move on. So the
-cells below the least key that was seen and above the greatest one belong to all cores too.
+A stream may bring keys unlike any before: sequence numbers, or prices that drift. So the cells
+below the least key seen and above the greatest one belong to all cores too.
 
 When the load gets uneven, or many keys are new, a new *epoch* begins with other splitters, found by
 PanJoin's adjustment. Rows are stored under the newest epoch, and probe under every epoch that still
@@ -24,7 +24,7 @@ stored under it.
 
 Everything here depends on its arguments alone: cores that see the same histograms make the same
 tables, and need not talk to each other. A row's core depends on the table and on the row, not on
-the rows around it (`lots`): in whichever order rows come, all cores agree on who has which.
+the rows around it (`lots`): whatever the order of rows, all cores agree on where each one goes.
 """
 
 from collections.abc import Sequence
@@ -41,12 +41,12 @@ from streamjoin.keys.splitters import Cells, Histogram, adjust, from_sample, loc
 from streamjoin.spark.routing.lots import deal, draw_lots
 
 ALL = -1  # the owner of a cell that belongs to every core
-CELLS = 16  # a core
-HEAVY = 0.5  # of a core's fair share: a cell of one key that holds more belongs to all cores
-UNEVEN = 1.25  # times the fair share: a core that gets more is reason for a new epoch
-NEW = 0.1  # of the rows: more beyond the keys seen before are reason for one too
-ENOUGH = 10_000  # rows, before a histogram is believed
-EPOCHS = 3  # at most, alive together: every one makes probes go to more cores
+CORE_CELLS = 16  # per core
+HEAVY_SHARE = 0.5  # of a core's fair share: a cell of one key with more rows belongs to all cores
+UNEVEN_LOAD = 1.25  # times the fair share: a core that gets more is reason for a new epoch
+NEW_SHARE = 0.1  # of the rows: more beyond the keys seen before are reason for one too
+HISTOGRAM_ROWS = 10_000  # that a histogram needs to be believed
+MOST_EPOCHS = 3  # alive together: each makes probes go to more cores
 
 Cores = NDArray[np.int32]
 
@@ -63,11 +63,11 @@ class Epoch:
     def make(cls, splitters: Keys, cores: int, seen: tuple[int, int] | None = None) -> "Epoch":
         """Give each core neighbouring cells of equal weight, and the heavy ones to all.
 
-        With the least and the greatest key that were ``seen``, all cores share what lies beyond.
+        Given the least and the greatest key ``seen``, all cores share the keys beyond them.
         """
-        held = weights(splitters)
-        heavy = (held >= HEAVY * held.sum() / cores) & (held > 1) & (cores > 1)
-        light = np.where(heavy, 0, held)
+        shares = weights(splitters)
+        heavy = (shares >= HEAVY_SHARE * shares.sum() / cores) & (shares > 1) & (cores > 1)
+        light = np.where(heavy, 0, shares)
         middles = np.cumsum(light) - light / 2
         owners = np.minimum(middles * cores / max(light.sum(), 1), cores - 1).astype(np.int32)
         owners = np.where(heavy, np.int32(ALL), owners)
@@ -106,22 +106,22 @@ class RoutingTable:
 
     @classmethod
     def spread(cls, cores: int) -> "RoutingTable":
-        """Return a table for hashes of which nothing is known yet: as `even`, in smaller cells."""
-        splitters = from_sample(np.empty(0, np.int64), CELLS * cores)
+        """Return a table for hashes before anything is known of them: `even`, in smaller cells."""
+        splitters = from_sample(np.empty(0, np.int64), CORE_CELLS * cores)
         return cls(cores, (Epoch.make(splitters, cores, (MIN_KEY, MAX_KEY)),))
 
     @classmethod
     def from_sample(cls, sample: Keys, cores: int, more_comes: bool = False) -> "RoutingTable":
         """Return a table whose cores would store equal parts of a sample.
 
-        If more comes than the sample was taken from, keys beyond it are for all cores.
+        If more rows come than the sample was taken from, keys beyond it are for all cores.
         """
         seen = (int(sample.min()), int(sample.max())) if more_comes and sample.size else None
-        return cls(cores, (Epoch.make(from_sample(sample, CELLS * cores), cores, seen),))
+        return cls(cores, (Epoch.make(from_sample(sample, CORE_CELLS * cores), cores, seen),))
 
     @property
     def is_spread(self) -> bool:
-        """Whether nothing was learnt yet since `spread`."""
+        """Whether this is still the table of `spread`: nothing was learnt since."""
         first = RoutingTable.spread(self.cores)
         return len(self.epochs) == 1 and np.array_equal(self.splitters, first.splitters)
 
@@ -135,19 +135,19 @@ class RoutingTable:
         return locate(keys, self.splitters)
 
     def owners(self, cells: Cells, rows: pa.RecordBatch) -> Cores:
-        """Return the core that stores each row; those of a shared cell are dealt by their lots."""
+        """Return the core that stores each row; rows of a shared cell are dealt by their lots."""
         owners = self.epochs[-1].owners[cells]
         shared = np.flatnonzero(owners == ALL)
         if shared.size:
             owners[shared] = deal(draw_lots(rows, shared), self.cores)
         return owners
 
-    def stored(self, owners: Cores) -> "Shares":
+    def share_stored(self, owners: Cores) -> "Shares":
         """Return the rows that each core stores."""
         return Shares(*group_by_core(owners, self.cores))
 
-    def probing(self, ranges: Sequence[Range], cells: Cells, owners: Cores) -> "Shares":
-        """Return the rows that each core gets to probe only, beside those that it stores."""
+    def share_probing(self, ranges: Sequence[Range], cells: Cells, owners: Cores) -> "Shares":
+        """Return the rows that each core gets only to probe, besides those that it stores."""
         flags = np.zeros((self.cores, owners.size), np.bool_)
         for epoch in self.epochs:
             for lower, upper in ranges:
@@ -157,18 +157,18 @@ class RoutingTable:
     def advance(
         self, histogram: Histogram, newest: int, expired: int | None, sample: Keys | None = None
     ) -> tuple["RoutingTable", bool]:
-        """Return the table for the rows to come, and whether a new epoch begins with it.
+        """Return the table for the next rows, and whether a new epoch begins with it.
 
         ``newest`` is the latest time among the rows just stored; epochs whose rows all have times
-        before ``expired`` end. A ``sample`` of the keys, if there is one, tells a hot key at once,
+        before ``expired`` end. A ``sample`` of the keys, if there is one, shows a hot key at once,
         where the adjustment would have to narrow it down from epoch to epoch.
         """
         *older, current = self.epochs
         current = replace(current, newest=max(current.newest, newest))
         alive = [each for each in older if expired is None or each.newest >= expired]
-        if len(alive) + 1 < EPOCHS and self._is_uneven(current, histogram):
+        if len(alive) + 1 < MOST_EPOCHS and self._is_uneven(current, histogram):
             seen = int(histogram.least.min()), int(histogram.greatest.max())
-            cells = CELLS * self.cores
+            cells = CORE_CELLS * self.cores
             splitters = adjust(histogram, cells) if sample is None else from_sample(sample, cells)
             following = Epoch.make(splitters, self.cores, seen)
             if not np.array_equal(following.splitters, current.splitters):
@@ -176,11 +176,11 @@ class RoutingTable:
         return RoutingTable(self.cores, (*alive, current)), False
 
     def _is_uneven(self, current: Epoch, histogram: Histogram) -> bool:
-        if self.cores == 1 or not current.splitters.size or histogram.total < ENOUGH:
+        if self.cores == 1 or not current.splitters.size or histogram.total < HISTOGRAM_ROWS:
             return False
-        new = histogram.counts[0] + histogram.counts[-1]
+        rows, new = histogram.total, histogram.counts[0] + histogram.counts[-1]
         most = current.load(histogram, self.cores).max()
-        return bool(most * self.cores > UNEVEN * histogram.total or new > NEW * histogram.total)
+        return bool(most * self.cores > UNEVEN_LOAD * rows or new > NEW_SHARE * rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return the table in a form that JSON can hold."""
@@ -205,7 +205,7 @@ class RoutingTable:
 
 @dataclass(frozen=True)
 class Shares:
-    """Row numbers, core after core: those of core c stand from ``starts[c]`` to ``starts[c + 1]``.
+    """Row numbers by core: those of core c stand from ``starts[c]`` to ``starts[c + 1]``.
 
     One gather by ``rows`` brings a batch into this order, and a core's share is then a slice.
     """
@@ -220,7 +220,7 @@ class Shares:
 
 @kernel
 def group_by_core(owners: Cores, cores: int) -> tuple[RowIds, Keys]:
-    """Counting sort of row numbers by core."""
+    """Sort row numbers by core, by counting; return them, and where each core's begin."""
     starts = np.zeros(cores + 1, np.int64)
     for owner in owners:
         starts[owner + 1] += 1
@@ -249,7 +249,7 @@ def collect_marked(flags: Flags, owners: Cores) -> tuple[RowIds, Keys]:
 
 @kernel
 def holds(splitters: Keys, cell: np.int64, key: np.int64) -> bool:
-    """Whether a cell, if there is one of that number, holds a key."""
+    """Whether there is a cell of this number and it holds the key."""
     if cell > splitters.size:
         return False
     above = cell == 0 or splitters[cell - 1] <= key

@@ -1,1 +1,1 @@
-"""State in Spark's state store: segments, the facts they belong to, seals, shared files."""
+"""The state of a core: segments and a manifest, the store, shared files, a join's facts."""

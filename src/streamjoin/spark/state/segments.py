@@ -3,53 +3,49 @@
 ::
 
     manifest            segments [id, side, rows, bytes, size, last], routing table, ...
-    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as a frame
+    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as in a parcel
                7-right-0-c07e.. -> ...
 
 A micro-batch writes its rows as new segments and the manifest, and removes the segments whose rows
 have all left the window. It reads only those segments that the worker's engine does not hold.
 
 **Two attempts of one task write the same bytes.** Spark may run a task again after its state was
-committed: the sink failed behind the join, or a speculative copy was as fast. Its older checkpoint
-format (version 1) then goes on with the state of either attempt, and reads the files of the other.
-So all that is written follows from the state before and the rows of the batch: an id is made of
-batch, side, a running number and a digest of the data.
+committed: the sink failed behind the join, or a speculative copy was as fast. With its older
+checkpoint format (version 1), Spark then continues from the state of either attempt, and reads the
+files of the other. So all that is written follows from the state before and the rows of the batch:
+an id is made of batch, side, a running number and a digest of the data.
 
-**Nothing damaged is taken for rows.** The digest in an id is compared with what is read, and the
-manifest carries one of itself. A copy of a segment that is damaged is read from the state store
-instead; what is damaged there is a `SnapshotError`.
+**Damage is never taken for rows.** The digest in an id is compared with what is read, and the
+manifest carries one of itself. A segment whose copy is damaged is read from the state store
+instead; damage there is a `SnapshotError`.
 
-Many small segments are put together: when there are more than `MANY` of a side, the newest ones
-that are together no smaller than the next older one become one, so a row is written O(log n) times.
-No segment has more than `MOST_BYTES`, so that any of them fits into one Arrow column of text (2
-GiB) and five times into the heap of an executor: so often it is there, as a message, a pickle and
-a row, while it is written. Those with more than half of it stay as they are.
+Many small segments are put together: when there are more than `SMALL_SEGMENTS` of a side, the
+newest ones that are together no smaller than the next older one become one, so a row is written
+O(log n) times. No segment has more than `SEGMENT_BYTES`, so that any of them fits into one Arrow
+column of text (2 GiB) and five times into the heap of an executor, which holds it that often while
+it is written: as a message, a pickle and a row. Segments of more than half of that stay as they
+are.
 """
 
 import json
-from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import SnapshotError
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
-from streamjoin.spark.routing import parcels as frames
-from streamjoin.spark.routing.hints import Moment
+from streamjoin.plans.batches import cut
+from streamjoin.spark.routing.parcels import pack_rows, unpack_rows
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.state import shared_files as folders
-from streamjoin.spark.state.facts import differ
-from streamjoin.spark.state.sealing import digest, seal, unseal
+from streamjoin.spark.state.digests import digest, seal, unseal
+from streamjoin.spark.state.join_facts import find_changes
+from streamjoin.spark.state.store import Store
 
-MANY = 32  # segments of a side that are small enough to be put together
-MOST_BYTES = 1 << 24  # of a segment's rows, before compression
+SMALL_SEGMENTS = 32  # of a side, at most: if there are more, some are put together
+SEGMENT_BYTES = 1 << 24  # of a segment's rows at most, before compression
 WAY_OUT = "restore the checkpoint from a copy, or start with a new checkpointLocation"
-MANIFEST, SEGMENTS = "manifest", "segments"  # the state variables
 ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
 
@@ -66,7 +62,7 @@ class Segment(NamedTuple):
 
 @dataclass
 class Manifest:
-    """All of a core's state but the rows."""
+    """All of a core's state except the rows; its fields are a format."""
 
     facts: dict[str, Any]  # of the join that wrote it
     segments: list[Segment] = field(default_factory=list)
@@ -75,7 +71,7 @@ class Manifest:
     histogram: Histogram | None = None
     newest: int | None = None  # the latest time of a row that any core has stored
     timer: int | None = None
-    batch: int = -1  # that wrote it last, and the watermark of that batch
+    batch: int = -1  # that wrote it last, and below, the watermark of that batch
     watermark_ms: int = 0
     windows: dict[str, Any] = field(default_factory=dict)  # that are open, and joined eagerly
 
@@ -85,8 +81,7 @@ class Manifest:
             **asdict(self),
             "segments": [list(segment) for segment in self.segments],
             "table": self.table and self.table.to_json(),
-            "histogram": self.histogram
-            and [each.tolist() for each in vars(self.histogram).values()],
+            "histogram": self.histogram and self.histogram.to_lists(),
         }
         return seal(json.dumps(saved, sort_keys=True).encode())
 
@@ -102,127 +97,31 @@ class Manifest:
         saved = json.loads(content)
         saved["segments"] = [Segment(*segment) for segment in saved["segments"]]
         saved["table"] = saved["table"] and RoutingTable.from_json(saved["table"])
-        saved["histogram"] = saved["histogram"] and histogram_of(saved["histogram"])
+        saved["histogram"] = saved["histogram"] and Histogram.from_lists(saved["histogram"])
         return cls(**saved)
 
     def check(self, facts: dict[str, Any]) -> None:
-        """Refuse to go on with a state that another join has written."""
-        changes = differ(self.facts, facts)
+        """Refuse to continue from a state that another join has written."""
+        changes = find_changes(self.facts, facts)
         if changes:
             raise SnapshotError(
                 f"this checkpoint belongs to another join: {'; '.join(changes)}. Its state cannot "
                 "serve this one: go back to the join that began it, or start this one with a new "
                 "checkpointLocation"
             )
-        self.facts = facts  # where they are worded differently
+        self.facts = facts  # the latest wording
 
     def of(self, side: Side) -> list[Segment]:
         """Return the segments of one side, oldest first."""
         return [segment for segment in self.segments if segment.side == side]
 
 
-def histogram_of(saved: list[list[int]]) -> Histogram:
-    """Make a histogram from its lists."""
-    return Histogram(*(np.array(each, np.int64) for each in saved))
-
-
-class Store(Protocol):
-    """Spark's state store as a core sees it."""
-
-    def read_manifest(self) -> bytes | None:
-        """Return the manifest, if there is one."""
-
-    def write_manifest(self, data: bytes | None) -> None:
-        """Replace or, with None, remove it."""
-
-    def read(self, id_: str) -> bytes | None:
-        """Return a segment, if it is there."""
-
-    def find_copy(self, id_: str) -> bytes | None:
-        """Return what may be a segment, from where it is read faster."""
-
-    def write(self, id_: str, data: bytes) -> None:
-        """Add a segment."""
-
-    def remove(self, id_: str) -> None:
-        """Remove a segment."""
-
-    def keep_copies(self, ids: Collection[str]) -> None:
-        """Remove the copies of other segments than these."""
-
-    def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
-        """Ask to be called when the watermark passes a time."""
-
-
-class SparkStore:
-    """The two state variables of the processor, for the core whose rows it was given.
-
-    A segment also goes to a file, where the executor's other workers find it: reading from the
-    state store takes ten times as long.
-    """
-
-    def __init__(self, handle: Any, name: str) -> None:
-        self.handle, self.name = handle, name
-        self.folder: Path | None = None  # for copies
-        self.manifest = handle.getValueState(MANIFEST, "data binary")
-        self.segments = handle.getMapState(SEGMENTS, "id string", "data binary")
-
-    def open_core(self, label: int, moment: Moment) -> None:
-        """Find the folder for the copies of a core's segments."""
-        name = sha256(f"{self.name}/{label}".encode()).hexdigest()[:32]
-        self.folder = folders.folder(moment.owner, name)
-
-    def read_manifest(self) -> bytes | None:
-        """Return the manifest, if there is one."""
-        found = self.manifest.get()
-        return None if found is None else bytes(found[0])
-
-    def write_manifest(self, data: bytes | None) -> None:
-        """Replace or, with None, remove it."""
-        if data is None:
-            self.manifest.clear()
-        else:
-            self.manifest.update((data,))
-
-    def read(self, id_: str) -> bytes | None:
-        """Return a segment, if it is there."""
-        found = self.segments.getValue((id_,))
-        return None if found is None else bytes(found[0])
-
-    def find_copy(self, id_: str) -> bytes | None:
-        """Return what may be a segment, from a file."""
-        return None if self.folder is None else folders.read(self.folder / id_)
-
-    def write(self, id_: str, data: bytes) -> None:
-        """Add a segment."""
-        self.segments.updateValue((id_,), (data,))
-        if self.folder is not None:
-            folders.write(self.folder / id_, data)
-
-    def remove(self, id_: str) -> None:
-        """Remove a segment."""
-        self.segments.removeKey((id_,))
-        if self.folder is not None:
-            folders.remove(self.folder / id_)
-
-    def keep_copies(self, ids: Collection[str]) -> None:
-        """Remove the files of other segments than these; the core may have been elsewhere."""
-        if self.folder is not None:
-            folders.remove_others(self.folder, ids)
-
-    def set_timer(self, milliseconds: int, instead_of: int | None) -> None:
-        """Ask to be called when the watermark passes a time."""
-        if instead_of is not None:
-            self.handle.deleteTimer(instead_of)
-        self.handle.registerTimer(milliseconds)
-
-
-def add(
+def write_segments(
     store: Store, manifest: Manifest, batch: int, side: Side, rows: pa.RecordBatch, last: int
 ) -> None:
     """Write rows as a new segment of a micro-batch, or as several if they are many."""
-    for part in cut(rows):
-        data = frames.pack(part, codec="lz4")
+    for part in cut(rows, SEGMENT_BYTES):
+        data = pack_rows(part, codec="lz4")
         prefix = f"{batch}-{side}-"
         number = sum(each.id.startswith(prefix) for each in manifest.segments)
         id_ = f"{prefix}{number}-{digest(data)}"
@@ -230,65 +129,55 @@ def add(
         manifest.segments.append(Segment(id_, side, part.num_rows, len(data), part.nbytes, last))
 
 
-def cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut rows in halves until none of them has too many bytes."""
-    if rows.nbytes <= MOST_BYTES or rows.num_rows == 1:
-        yield rows
-    else:
-        half = rows.num_rows // 2
-        yield from cut(rows.slice(0, half))
-        yield from cut(rows.slice(half))
-
-
-def expire(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
-    """Remove the segments whose rows all come before the time, or the ordinal, that is needed."""
+def expire_segments(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
+    """Remove the segments whose rows all come before the time, or ordinal, that is needed."""
     for segment in manifest.segments:
         if segment.last < needed[segment.side]:
             store.remove(segment.id)
     manifest.segments = [each for each in manifest.segments if each.last >= needed[each.side]]
 
 
-def compact(store: Store, manifest: Manifest, batch: int, side: Side) -> None:
-    """Put small segments together if there are many, in this micro-batch."""
-    held = small(manifest.of(side))
-    if len(held) <= MANY:
+def compact_segments(store: Store, manifest: Manifest, batch: int, side: Side) -> None:
+    """Put small segments of a side together if there are many."""
+    small = find_small(manifest.of(side))
+    if len(small) <= SMALL_SEGMENTS:
         return
-    count, rows, size = 1, held[-1].rows, held[-1].size
-    while count < len(held):
-        older = held[-count - 1]
-        if older.rows > rows or size + older.size > MOST_BYTES:
+    count, rows, size = 1, small[-1].rows, small[-1].size
+    while count < len(small):
+        older = small[-count - 1]
+        if older.rows > rows or size + older.size > SEGMENT_BYTES:
             break
         count, rows, size = count + 1, rows + older.rows, size + older.size
-    joined = held[-max(count, 2) :]  # two are never too large
-    whole = pa.concat_batches([read(store, segment) for segment in joined])
+    joined = small[-max(count, 2) :]  # two are never too large
+    whole = pa.concat_batches([read_segment(store, segment) for segment in joined])
     manifest.segments = [each for each in manifest.segments if each not in joined]
     for segment in joined:
         store.remove(segment.id)
-    add(store, manifest, batch, side, whole, max(each.last for each in joined))
+    write_segments(store, manifest, batch, side, whole, max(each.last for each in joined))
 
 
-def small(segments: list[Segment]) -> list[Segment]:
-    """Return the newest segments, up to one that stays as it is."""
+def find_small(segments: list[Segment]) -> list[Segment]:
+    """Return the newest segments, up to the first that is large enough to stay as it is."""
     for place in range(len(segments), 0, -1):
-        if 2 * segments[place - 1].size > MOST_BYTES:
+        if 2 * segments[place - 1].size > SEGMENT_BYTES:
             return segments[place:]
     return segments
 
 
-def share(segments: list[Segment], most: int) -> list[list[Segment]]:
-    """Divide segments into neighbours that have at most so many bytes together."""
-    shares: list[list[Segment]] = []
+def group_segments(segments: list[Segment], most_bytes: int) -> list[list[Segment]]:
+    """Group neighbouring segments; a group of several has at most ``most_bytes`` in memory."""
+    groups: list[list[Segment]] = []
     size = 0
     for segment in segments:
-        if not shares or size + segment.size > most:
-            shares.append([])
+        if not groups or size + segment.size > most_bytes:
+            groups.append([])
             size = 0
-        shares[-1].append(segment)
+        groups[-1].append(segment)
         size += segment.size
-    return shares
+    return groups
 
 
-def read(store: Store, segment: Segment) -> pa.RecordBatch:
+def read_segment(store: Store, segment: Segment) -> pa.RecordBatch:
     """Return the rows of a segment, as they were written."""
     wanted = segment.id.rpartition("-")[2]
     data = store.find_copy(segment.id)
@@ -304,4 +193,4 @@ def read(store: Store, segment: Segment) -> pa.RecordBatch:
                 f"segment {segment.id}, {len(data)} bytes, is not what was written: the checkpoint "
                 f"is damaged; {WAY_OUT}"
             )
-    return frames.unpack(data)[0]
+    return unpack_rows(data)[0]

@@ -5,15 +5,15 @@
     SPARK_LOCAL_DIRS/streamjoin/   <run of a query>/   routing-...json         hints
                                                        <core>/ 7-left-0-8f3a   copies of segments
 
-Spark names a folder of the executor's own that it removes when the executor ends; where it names
-none, nothing is shared. Whatever is in the files is also in the state or can be worked out again,
-and is checked by whoever reads it: a file that is lost, damaged or never written costs time only,
-so no error of the file system reaches a task.
+Spark names a folder that belongs to the executor and is removed when it ends; where it names none,
+nothing is shared. Whatever is in the files is also in the state or can be computed again, and is
+checked when it is read: a file that is lost, damaged or never written costs only time, so no error
+of the file system reaches a task.
 
-Rows are in the files, so nobody else may read them, and what others may have put in the way is left
-alone: a folder that is a link, or that other users can change, is not used. Folders in which
-nothing was written for `FORGOTTEN` seconds are removed, whoever has left them: a query that has
-ended, or a core that has moved to another executor.
+The files contain rows, so no other user may read them, and anything that others may have put there
+is left alone: a folder that is a link, or that other users can change, is not used. Folders in
+which nothing was written for `FORGOTTEN_SECONDS` are removed: those of a query that has ended, or
+of a core that has moved to another executor.
 """
 
 import os
@@ -23,14 +23,14 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
-FORGOTTEN = 3600  # seconds
-SWEEP = 60  # seconds from one look for folders that are forgotten to the next
+FORGOTTEN_SECONDS = 3600  # without a write: the folder is removed
+SWEEP_SECONDS = 60  # from one search for such folders to the next
 
-_swept = -float(SWEEP)
+_swept = -float(SWEEP_SECONDS)
 
 
-def folder(*names: str) -> Path | None:
-    """Return a folder, made if need be, for whoever writes or reads there now; None if none is."""
+def open_folder(*names: str) -> Path | None:
+    """Return a shared folder, made if need be; None if there can be none."""
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     if not local:
         return None
@@ -44,20 +44,20 @@ def folder(*names: str) -> Path | None:
         os.utime(path)
     except OSError:
         return None
-    sweep(Path(local) / "streamjoin")
+    sweep_folders(Path(local) / "streamjoin")
     return path
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a path is a folder of this user, and of nobody else."""
-    found = path.lstat()
+    """Whether a path is a folder that only this user can read or change."""
+    status = path.lstat()
     if not hasattr(os, "getuid"):
-        return stat.S_ISDIR(found.st_mode)
-    shared = found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not shared
+        return stat.S_ISDIR(status.st_mode)
+    shared = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not shared
 
 
-def write(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
     """Write a file so that others see all of it or nothing; if that fails, there is none."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
@@ -65,10 +65,10 @@ def write(path: Path, data: bytes) -> None:
             file.write(data)
         draft.replace(path)
     except OSError:
-        remove(draft)
+        remove_file(draft)
 
 
-def read(path: Path) -> bytes | None:
+def read_file(path: Path) -> bytes | None:
     """Return a file's bytes, if it is there."""
     try:
         return path.read_bytes()
@@ -76,40 +76,40 @@ def read(path: Path) -> bytes | None:
         return None
 
 
-def remove(path: Path) -> None:
+def remove_file(path: Path) -> None:
     """Remove a file, if that is possible."""
     with suppress(OSError):
         path.unlink()
 
 
-def remove_others(parent: Path, names: Collection[str]) -> None:
+def remove_other_files(parent: Path, names: Collection[str]) -> None:
     """Remove the files in a folder that have other names."""
     with suppress(OSError):
         for path in parent.iterdir():
             if path.name not in names:
-                remove(path)
+                remove_file(path)
 
 
-def sweep(parent: Path) -> None:
-    """Remove what is forgotten, now and then."""
+def sweep_folders(parent: Path) -> None:
+    """Remove forgotten folders, at most once in `SWEEP_SECONDS`."""
     global _swept
     now = time.monotonic()
-    if now - _swept >= SWEEP:
+    if now - _swept >= SWEEP_SECONDS:
         _swept = now
         remove_forgotten(parent)
 
 
 def remove_forgotten(parent: Path) -> None:
-    """Remove the folders below one in which nothing was written for long."""
-    oldest = time.time() - FORGOTTEN
-    for run in folders_in(parent):
-        for core in folders_in(run):
+    """Remove the folders below one in which nothing was written for `FORGOTTEN_SECONDS`."""
+    oldest = time.time() - FORGOTTEN_SECONDS
+    for run in list_folders(parent):
+        for core in list_folders(run):
             remove_if_older(core, oldest)
-        if not folders_in(run):
+        if not list_folders(run):
             remove_if_older(run, oldest)
 
 
-def folders_in(parent: Path) -> list[Path]:
+def list_folders(parent: Path) -> list[Path]:
     """Return the folders in a folder that are ours."""
     try:
         return [path for path in parent.iterdir() if is_ours(path)]
@@ -121,5 +121,5 @@ def remove_if_older(path: Path, oldest: float) -> None:
     """Remove a folder of files, unless it has changed since."""
     with suppress(OSError):  # another process was faster
         if path.lstat().st_mtime < oldest:
-            remove_others(path, ())
+            remove_other_files(path, ())
             path.rmdir()

@@ -1,4 +1,4 @@
-"""Resuming: the routing table in a checkpoint, read before a stream goes on with it.
+"""The checkpoint of a stream, from which the driver reads the routing table before a restart.
 
 Packing tasks learn the table from files on their hosts (`hints`), and a query that starts again
 finds none. Its first batch is often its largest, and would go to all cores. All cores keep the same
@@ -16,20 +16,21 @@ from pyspark.sql import SparkSession
 from streamjoin.errors import SnapshotError, StreamJoinWarning
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.spec import JoinSpec
-from streamjoin.spark.state.facts import differ
-from streamjoin.spark.state.segments import MANIFEST, Manifest
+from streamjoin.spark.state.join_facts import find_changes
+from streamjoin.spark.state.segments import Manifest
+from streamjoin.spark.state.store import MANIFEST
 
 NOT_FOUND = "PATH_NOT_FOUND"  # Spark's name for it
 
 
-def read_checkpoint(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
-    """Return the table that a checkpoint has for a join; None if there is none yet.
+def read_saved_table(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
+    """Return the routing table that a checkpoint has for a join; None if there is none yet.
 
-    A checkpoint that cannot be read costs no more than the table: Spark says what is wrong with it
-    when the stream starts, if anything is.
+    If the checkpoint cannot be read, only the table is lost: should anything be wrong with it,
+    Spark says so when the stream starts.
     """
     try:
-        return _read(spark, path, spec)
+        return _read_table(spark, path, spec)
     except (PySparkException, SnapshotError, KeyError, ValueError) as error:
         if isinstance(error, PySparkException) and error.getCondition() == NOT_FOUND:
             return None  # the stream starts for the first time
@@ -42,9 +43,9 @@ def read_checkpoint(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTabl
         return None
 
 
-def _read(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
-    [[told]] = spark.read.text(f"{path}/metadata").collect()
-    query = json.loads(told)["id"]
+def _read_table(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
+    [[metadata]] = spark.read.text(f"{path}/metadata").collect()
+    query = json.loads(metadata)["id"]
     tables = set()
     last = -1
     for each in spark.read.format("state-metadata").load(path).collect():
@@ -61,9 +62,9 @@ def _read(spark: SparkSession, path: str, spec: JoinSpec) -> SavedTable | None:
         )
         for [value] in state.select("value").limit(1).collect():
             manifest = Manifest.from_bytes(bytes(value[0]))
-            facts = spec.placed_on(each["numPartitions"]).facts
-            if manifest.table is not None and not differ(manifest.facts, facts):
+            facts = spec.place_on(each["numPartitions"]).facts
+            if manifest.table is not None and not find_changes(manifest.facts, facts):
                 tables.add(json.dumps(manifest.table.to_json()))
-    if len(tables) != 1:  # the same join twice in one query: nobody knows whose is which
+    if len(tables) != 1:  # the same join twice in one query: either table could be its own
         return None
     return SavedTable(query, last + 1, tables.pop())

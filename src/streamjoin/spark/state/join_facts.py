@@ -1,4 +1,4 @@
-"""What a checkpoint remembers of the join that began it, so that no other join goes on with it.
+"""Facts about a join that a checkpoint keeps, so that no other join continues from it.
 
 ::
 
@@ -6,15 +6,15 @@
     left columns  k int, __streamjoin_key_l0 int of k
     settings      time zone UTC, ...          only where Spark evaluates a part of the condition
 
-Nothing here is text that sqlglot or pyarrow has worded: those change their mind between versions,
-and a good checkpoint must not be refused for it. What Spark computes, filters and checks afterwards
-follows from the user's text, the columns and the settings, so these are kept in its place; of a
-computed key, the columns that it is made of as well.
+None of this is text that sqlglot or pyarrow has worded: their wording changes between versions, and
+a good checkpoint must not be refused for that. What Spark computes, filters and checks afterwards
+follows from the user's text, the columns and the settings, so these are kept instead; for a
+computed key, also the columns that it is made of.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ _NAMES: dict[pa.DataType, str] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """What the user asked for, before the condition was split between Spark and the cores."""
 
     on: str
@@ -63,17 +63,14 @@ class Asked:
     settings: tuple[tuple[str, str], ...] = ()  # of the session; none if Spark evaluates nothing
 
 
-def describe_columns(schema: pa.Schema, asked: Asked) -> list[list[str]]:
-    """Return name and type of each column; of computed keys, what they are made of too."""
-    sources = dict(asked.keys)
-    return [
-        [field.name, " of ".join([type_name(field.type), *_listed(sources.get(field.name, ()))])]
-        for field in schema
-    ]
-
-
-def _listed(names: Sequence[str]) -> list[str]:
-    return [", ".join(names)] if names else []
+def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
+    """Return name and type of each column; for computed keys, also what they are made of."""
+    sources = dict(request.keys)
+    columns = []
+    for field in schema:
+        names, text = sources.get(field.name, ()), type_name(field.type)
+        columns.append([field.name, f"{text} of {', '.join(names)}" if names else text])
+    return columns
 
 
 def type_name(kind: pa.DataType) -> str:
@@ -103,26 +100,26 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def split_words(text: str, exact: Iterable[str] = ()) -> list[str]:
-    """Return what SQL text consists of: no blanks or comments, and words in lower case.
+    """Return the tokens of SQL text, without blanks and comments, with words in lower case.
 
-    Words that are equal to one of ``exact`` in lower case stay as they are.
+    Words whose lower case is one of ``exact`` stay as they are.
 
     >>> split_words("L.k<= r.K -- the key") == split_words("l.K <= R.k")
     True
     """
-    kept = set(exact)
+    unchanged = set(exact)
     return [
-        each[0] if each.lastgroup != "word" or each[0].lower() in kept else each[0].lower()
+        each[0] if each.lastgroup != "word" or each[0].lower() in unchanged else each[0].lower()
         for each in _TOKEN.finditer(text)
         if each.lastgroup is not None
     ]
 
 
-def differ(saved: Facts, facts: Facts) -> list[str]:
-    """Say what another join has written into a state: nothing if it is the same one."""
+def find_changes(saved: Facts, facts: Facts) -> list[str]:
+    """Describe the facts that differ from those saved; none if the join is the same."""
     if saved == facts:
         return []
-    if saved.get(FORMAT) != facts.get(FORMAT):  # the others may be named differently
+    if saved.get(FORMAT) != facts.get(FORMAT):  # its facts may have other names
         return [f"its state has format {saved.get(FORMAT)}, and this version {facts.get(FORMAT)}"]
     names = [*facts, *(name for name in saved if name not in facts)]
     ambiguous = [name for side in COLUMNS for name in _ambiguous(facts.get(side) or [])]
@@ -133,7 +130,7 @@ def differ(saved: Facts, facts: Facts) -> list[str]:
         if name == CONDITION and isinstance(was, str) and isinstance(is_, str):
             same = split_words(was, ambiguous) == split_words(is_, ambiguous)
         if not same:
-            changes.append(f"{name} was {_shown(name, was)} and is {_shown(name, is_)}")
+            changes.append(f"{name} was {_format_fact(name, was)} and is {_format_fact(name, is_)}")
     return changes
 
 
@@ -143,7 +140,7 @@ def _ambiguous(columns: list[list[str]]) -> list[str]:
     return [name for name, count in counts.items() if count > 1]
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_fact(name: str, value: Any) -> str:
     if value is None:
         return "nothing"
     if name in COLUMNS:

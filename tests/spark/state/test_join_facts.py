@@ -14,9 +14,10 @@ from streamjoin.errors import SnapshotError, StreamJoinError
 from streamjoin.options.config import JoinConfig
 from streamjoin.spark import session as sessions
 from streamjoin.spark import spec as specs
+from streamjoin.spark import tasks
 from streamjoin.spark.api import stream_spec
 from streamjoin.spark.planning import prepare_inputs
-from streamjoin.spark.state.facts import differ, split_words, type_name
+from streamjoin.spark.state.join_facts import find_changes, split_words, type_name
 from streamjoin.spark.state.segments import Manifest
 from tests.spark.in_process import make_join
 
@@ -62,8 +63,8 @@ def test_names_that_differ_in_case_alone_are_told_apart():
     )
     assert split_words("l.d < r.D", ["d"]) != split_words("l.d < r.d", ["d"])
     columns = {"left columns": [["d", "int"], ["D", "int"]], "condition": "l.d = r.D"}
-    assert differ(columns, {**columns, "condition": "l.D = r.D"})
-    assert not differ(columns, {**columns, "condition": "L.d = R.D"})
+    assert find_changes(columns, {**columns, "condition": "l.D = r.D"})
+    assert not find_changes(columns, {**columns, "condition": "L.d = R.D"})
 
 
 def test_types_have_names_of_our_own():
@@ -79,7 +80,7 @@ def test_types_have_names_of_our_own():
 
 def change(first, **changes):
     """Return what differs from a join of (l.k = r.k) after changes."""
-    return differ(json.loads(json.dumps(first.facts)), replace(first, **changes).facts)
+    return find_changes(json.loads(json.dumps(first.facts)), replace(first, **changes).facts)
 
 
 def test_each_fact_is_compared_and_both_are_shown():
@@ -88,18 +89,18 @@ def test_each_fact_is_compared_and_both_are_shown():
     other = make_join(
         "l.k = r.k", SCHEMA, 2, window=sj.CountWindow(5), order=("k", "x"), ordered="inner"
     )
-    told = "; ".join(differ(first.facts, other.facts))
+    told = "; ".join(find_changes(first.facts, other.facts))
     assert "window was TimeWindow(before=5 seconds, after=5 seconds) and is CountWindow(" in told
     assert "time was t and t and is nothing" in told
     assert "order was nothing and is k and x" in told
     assert "ordered was nothing and is" in told
     assert "routing was hash and is split" in told
     fewer = make_join("l.k = r.k", SCHEMA.remove(1), 2, **WINDOW)
-    assert differ(first.facts, fewer.facts)[0] == (
+    assert find_changes(first.facts, fewer.facts)[0] == (
         "left columns was k bigint, x double, t timestamp and is k bigint, t timestamp"
     )
     wider = make_join("l.k = r.k", SCHEMA, 3, **WINDOW)
-    assert differ(first.facts, wider.facts) == ["cores was 2 and is 3"]
+    assert find_changes(first.facts, wider.facts) == ["cores was 2 and is 3"]
 
 
 def test_emit_is_a_fact_of_windows_that_close():
@@ -107,7 +108,7 @@ def test_emit_is_a_fact_of_windows_that_close():
         make_join("l.k = r.k", SCHEMA, 2, window=sj.TumblingWindow("1 minute"), time="t", emit=emit)
         for emit in ("close", "eager")
     ]
-    assert differ(joins[0].facts, joins[1].facts) == ["emit was close and is eager"]
+    assert find_changes(joins[0].facts, joins[1].facts) == ["emit was close and is eager"]
 
 
 def test_a_state_of_another_format_is_not_looked_at_further():
@@ -152,8 +153,8 @@ def facts_on_spark(stream, on, session=None, **others):
 def test_what_spark_computes_is_part_of_the_condition(stream, was, now):
     saved = facts_on_spark(stream, was)
     assert any(each == f"condition was {was} and is {now}" for each in
-               differ(saved, facts_on_spark(stream, now)))  # fmt: skip
-    assert differ(saved, facts_on_spark(stream, was.upper().replace(" + ", "\n+"))) == []
+               find_changes(saved, facts_on_spark(stream, now)))  # fmt: skip
+    assert find_changes(saved, facts_on_spark(stream, was.upper().replace(" + ", "\n+"))) == []
 
 
 @pytest.mark.spark
@@ -174,8 +175,8 @@ def test_the_time_zone_counts_where_spark_evaluates_something(stream, far_away):
     there = there.selectExpr("value as k", "value / 3 as x", "timestamp as t")
     there = there.withWatermark("t", "1 second")
     plain, hours = "l.k = r.k", "l.k = r.k and hour(l.t) = hour(r.t)"
-    assert differ(facts_on_spark(stream, plain), facts_on_spark(there, plain)) == []
-    assert differ(facts_on_spark(stream, hours), facts_on_spark(there, hours)) == [
+    assert find_changes(facts_on_spark(stream, plain), facts_on_spark(there, plain)) == []
+    assert find_changes(facts_on_spark(stream, hours), facts_on_spark(there, hours)) == [
         "time zone was UTC and is America/New_York"
     ]
 
@@ -210,7 +211,7 @@ def test_what_is_sealed_is_not_read_by_another_version(monkeypatch):
             return _fail, ()
 
     with pytest.raises(StreamJoinError, match=r"the driver runs streamjoin 0\.0\.1"):
-        specs.open_sealed("0.0.1", dumps(Gone()))
+        specs.unseal_spec("0.0.1", dumps(Gone()))
 
 
 def _fail():
@@ -230,29 +231,29 @@ class Task:
 @pytest.mark.parametrize(
     ("properties", "partitions"),
     [
-        ({sessions.STATE_PARTITIONS: "4", sessions.PARTITIONS: "7"}, 4),
+        ({tasks.STATE_PARTITIONS: "4", sessions.PARTITIONS: "7"}, 4),
         ({sessions.PARTITIONS: "7"}, 7),
         ({sessions.PARTITIONS: "auto"}, None),
         ({}, None),
     ],
 )
 def test_tasks_know_the_partitions_of_their_query(monkeypatch, properties, partitions):
-    monkeypatch.setattr(sessions.TaskContext, "get", lambda: Task(**properties))
-    assert sessions.state_partitions() == partitions
+    monkeypatch.setattr(tasks.TaskContext, "get", lambda: Task(**properties))
+    assert tasks.state_partitions() == partitions
 
 
 def test_cores_follow_the_checkpoint_unless_they_were_asked_for(monkeypatch):
     asked = make_join("l.k = r.k", SCHEMA, 3, **WINDOW)
-    left_open = replace(asked, is_cores_asked=False)
-    assert left_open.placed() is left_open  # outside of tasks
+    left_open = replace(asked, has_fixed_cores=False)
+    assert left_open.place() is left_open  # outside of tasks
     monkeypatch.setattr(specs, "state_partitions", lambda: 2)
-    assert left_open.placed().labels == sessions.labels(2, 2)
-    assert left_open.placed().facts["cores"] == 2
+    assert left_open.place().labels == tasks.choose_labels(2, 2)
+    assert left_open.place().facts["cores"] == 2
     with pytest.raises(StreamJoinError) as caught:
-        asked.placed()
+        asked.place()
     assert "cores=3 is more than the 2 partitions with which this checkpoint began" in str(
         caught.value
     )
     assert "ask for cores=2 or leave cores out" in str(caught.value)
     monkeypatch.setattr(specs, "state_partitions", lambda: 8)
-    assert asked.placed().labels == sessions.labels(3, 8)
+    assert asked.place().labels == tasks.choose_labels(3, 8)
