@@ -121,7 +121,8 @@ def claim_immutable(
     place = f"{name}, immutable, window of {worst:,}"
     report.speedup(
         f"{name}: immutable part vs trees and {HASH}",
-        *(fixed[worst][each].add_place(place) for each in (BATCHED, HASH)),
+        fixed[worst][BATCHED].add_place(place),
+        fixed[worst][HASH].add_place(place),
         IMMUTABLE,
         f"{BATCH:,} tuples a call, by window: {list_ratios(batched)}; "
         f"only counted: {list_ratios(counted)}; one tuple a call: {list_ratios(alone)}, "
@@ -140,7 +141,8 @@ def claim_mutable(report: Report, name: str, fresh: dict[int, SeriesByName]) -> 
     place = f"{name}, mutable, window of {worst:,}"
     report.speedup(
         f"{name}: mutable part, {BITS} vs {HASH}",
-        *(fresh[worst][each].add_place(place) for each in (RUNS, RUNS_HASHED)),
+        fresh[worst][RUNS].add_place(place),
+        fresh[worst][RUNS_HASHED].add_place(place),
         MUTABLE,
         f"over the same sorted runs, by window: {list_ratios(runs)}; over the same B+-trees, with "
         f"inserts: {list_ratios(bits)}; SPO-Join in batches vs B+-trees and {HASH}: "
