@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.candidates import Found, checked
+from streamjoin.joins.candidates import Found, check_pairs
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.keys.operands import Side
@@ -35,7 +35,7 @@ def band_for(rows: int, matches: float) -> str:
 
 def pair_ids(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Write every match out as a pair of row ids, and fetch no columns."""
-    yield Delivery(sum(probes.size for probes, _ in checked(found)))
+    yield Delivery(sum(probes.size for probes, _ in check_pairs(found)))
 
 
 class FullWindow:
@@ -76,7 +76,7 @@ class FullWindow:
         prepared = {side: prepare(engine.plan, side, batch) for side in SIDES}
         counts = dict.fromkeys(SIDES, batch.num_rows)
         number_step(prepared, counts, arrived, {}, engine.plan.counted)
-        engine.manager.insert(list(prepared.values()))
+        engine.manager.insert_batches(list(prepared.values()))
         for side in SIDES:
             arrived[side] += batch.num_rows
 

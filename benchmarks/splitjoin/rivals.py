@@ -27,7 +27,7 @@ from benchmarks.splitjoin.simulated_flows import (
 )
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine
 from benchmarks.splitjoin.streams import Bed, Form, Load, in_words
-from streamjoin.joins.split.executor import DEPTH, FANOUT
+from streamjoin.joins.split.executor import CHANNEL_DEPTH, FANOUT
 from streamjoin.options.ordering import Ordered
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
@@ -169,7 +169,7 @@ def simulated_rate(
     name: str, load: Load, costs: Costs, cores: int, extent: Extent, processors: int | None = None
 ) -> float:
     """Return the batches a second of a closed loop, with as many on their way as channels hold."""
-    at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, DEPTH)
+    at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, CHANNEL_DEPTH)
     flow = flow_of(name, load, costs, cores, processors)
     return closed_loop(flow, extent.messages, at_once)
 

@@ -150,13 +150,13 @@ class EngineJoin:
         engine, name = self.engine, SIDES[side]
         for begin in range(0, rows.first.size, FILL):
             batch = self.query.batch(rows.part(begin, begin + FILL))
-            if not isinstance(engine.join, Manager):
+            if not isinstance(engine.executor, Manager):
                 engine.push({name: batch})
                 continue
             prepared = {name: prepare(engine.plan, name, batch)}
             arrived = engine.counters.rows
             number_step(prepared, {name: batch.num_rows}, arrived, {}, engine.plan.counted)
-            engine.manager.insert(list(prepared.values()))
+            engine.manager.insert_batches(list(prepared.values()))
             arrived[name] += batch.num_rows
 
     def run(self, arrivals: Arrivals) -> int:

@@ -512,7 +512,7 @@ def test_candidates_are_checked_in_slices():
 
 
 def test_many_probes_are_cut():
-    with patch("streamjoin.joins.sliding.manager.MOST_PROBES", 100):
+    with patch("streamjoin.joins.sliding.manager.MOST_SLICE_ROWS", 100):
         left, right = pa.table({"x": range(1000)}), pa.table({"x": range(2000)})
         joined, count = checkpoints_of(
             lambda: sj.join_tables(left, right, on="abs(l.x - r.x) <= 1", threads=1)

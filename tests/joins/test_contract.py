@@ -17,7 +17,7 @@ import streamjoin as sj
 from streamjoin.indexes.catalogue import WINDOW_INDEXES
 from streamjoin.joins import rows as columns
 from streamjoin.joins.sliding import manager, sizes, whole_window
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
@@ -40,9 +40,9 @@ def tiny_subwindows(monkeypatch):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(manager, "SLICE", 2)
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
-    monkeypatch.setattr(columns, "FEW_ROWS", 8)
+    monkeypatch.setattr(manager, "SLICE_ROWS", 2)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
+    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 8)
 
 
 every_join = pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_small_streams_really_make_chains(algorithm, threads):
     chain = join._state.engine.chains["left"]
     is_whole = algorithm in WINDOW_INDEXES
     if is_whole:
-        assert [type(held) for held in chain] == [WholeWindow]
+        assert [type(held) for held in chain] == [WholeWindowSubwindow]
     else:
         assert len(chain.subwindows) > 2
         assert any(held.side is not None for held in chain)

@@ -215,7 +215,7 @@ class Cluster:
             assert all(segment.rows for segment in held.segments) if held else True
         for worker in self.workers:
             for kept in worker.values():
-                if isinstance(kept.engine.join, Manager):
+                if isinstance(kept.engine.executor, Manager):
                     for chain in kept.engine.chains.values():
                         chain.check()
 

@@ -16,13 +16,13 @@ from streamjoin.api.opening import Opening
 from streamjoin.api.stats import JoinStats
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.engine import Engine, Step, leave
+from streamjoin.joins.deliver import Delivery, leave_in_place
+from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
 from streamjoin.kernels.interrupts import opened, provisional
 from streamjoin.keys.operands import Side
 from streamjoin.options.config import JoinConfig
-from streamjoin.plans.batches import as_batch, owned
+from streamjoin.plans.batches import as_batch, copy_batch
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks, time_type, to_key
 
@@ -98,11 +98,11 @@ class JoinState:
         batches, is_self = self.check(left, right)
         if self.engine is None:
             waited, found = self._begin(
-                batches, is_self, lambda engine: self._push(engine, Step(batches))
+                batches, is_self, lambda engine: self._push(engine, Push(batches))
             )
             return waited + found
         with self.engine.attempt():
-            return self._push(self.engine, Step(batches))
+            return self._push(self.engine, Push(batches))
 
     def find(self, left: Any, right: Any) -> list[Any]:
         """Add rows, and leave what they find where it is."""
@@ -114,13 +114,13 @@ class JoinState:
         return found
 
     def _find(self, engine: Engine, batches: Batches) -> list[Any]:
-        return engine.find(batches) + self.follow(engine, leave)
+        return engine.find(batches) + self.follow(engine, leave_in_place)
 
     def submit(self, engine: Engine, left: Any, right: Any) -> None:
         """Send rows to the threads that join a source."""
         batches, _ = self.check(left, right)
         # Copies: the source may use its memory again before the cores are through with it.
-        engine.submit({side: owned(batch) for side, batch in batches.items()})
+        engine.submit({side: copy_batch(batch) for side, batch in batches.items()})
         self.follow(engine)
 
     def flush(self) -> list[Delivery]:
@@ -186,13 +186,13 @@ class JoinState:
         self.opening, self.engine = Opening(schemas), engine
         return waited, found
 
-    def _push(self, engine: Engine, step: Step) -> list[Delivery]:
+    def _push(self, engine: Engine, step: Push) -> list[Delivery]:
         """Join batches at once or, in batch mode, once there are enough."""
         delivered: list[Delivery] = []
         if not engine.collector.is_on:
-            delivered += engine.flow(step.batches)
+            delivered += engine.push_iter(step.batches)
         else:
-            engine.collect({side: owned(batch) for side, batch in step.batches.items()})
+            engine.collect({side: copy_batch(batch) for side, batch in step.batches.items()})
             if engine.collector.is_due:
                 delivered += self._flush(engine, engine.close)
         if step.watermark is not None:

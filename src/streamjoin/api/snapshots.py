@@ -42,7 +42,7 @@ from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, kind_o
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.engine import Counters, Engine, Step
+from streamjoin.joins.engine import Counters, Engine, Push
 from streamjoin.joins.executor import Executor
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain
@@ -56,7 +56,7 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.advisor import EAGER
 from streamjoin.options.checks import check_threads, check_tuning
 from streamjoin.options.config import JoinConfig
-from streamjoin.plans.batches import as_batch, in_one_piece, owned
+from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
 from streamjoin.plans.prepared import Prepared, prepare
@@ -160,23 +160,23 @@ def in_microseconds(duration: int | None) -> timedelta | None:
     return None if duration is None else timedelta(microseconds=duration)
 
 
-def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Step:
+def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Push:
     """Read what waits for the other side's schema."""
     batches = {
-        side: owned(conform_batch(batch_of(files[name]), schemas[side], side))
+        side: copy_batch(conform_batch(batch_of(files[name]), schemas[side], side))
         for side in SIDES
         if (name := f"waiting/{number}/{side}") in files
     }
     if saved == LAST:
-        return Step(batches, None, is_last=True)
-    return Step(batches, None if saved is None else check_watermark(read_time(saved)))
+        return Push(batches, None, is_last=True)
+    return Push(batches, None if saved is None else check_watermark(read_time(saved)))
 
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
     with shielded():
         engine.settle()
-    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
+    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.executor
     parts = parts_of(join)
     if isinstance(join, TumblingJoin | SessionJoin):
         for side, batches in join.rows.items():
@@ -187,7 +187,7 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         for side in sides:
             for number, held in enumerate(part[side]):
                 save_subwindow(held, f"{core}/{side}/{number}", files)
-    for side, batch in engine.collector.joined().items():
+    for side, batch in engine.collector.concatenate().items():
         files[f"collected/{side}"] = write(batch.rows)
         numbers = numbers_of(batch)
         if numbers:
@@ -221,8 +221,8 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
     """Write rows, index and numbers of a subwindow."""
     files[f"{name}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
     files[f"{name}/index"] = write(held.index.to_arrow())
-    if held.side is not None:
-        files[f"{name}/side"] = write(held.side.to_arrow())
+    if held.late_index is not None:
+        files[f"{name}/side"] = write(held.late_index.to_arrow())
     if held.ordinals is not None:
         ordinals = held.ordinals.values.copy()
         files[f"{name}/ordinals"] = write(pa.record_batch({"ordinals": ordinals}))
@@ -254,7 +254,7 @@ def load_engine(
     refuse_unless(engine.newest.keys() <= {*SIDES}, "a stream is neither left nor right")
     refuse_unless(all(map(is_key, engine.newest.values())), "the newest time is none")
     engine.is_over = bool(saved["is_over"])
-    if isinstance(engine.join, TumblingJoin | SessionJoin):
+    if isinstance(engine.executor, TumblingJoin | SessionJoin):
         held = {
             side: prepare_all(engine, side, batch_of(files[name], schemas[side]))
             for side in SIDES
@@ -262,19 +262,19 @@ def load_engine(
         }
         for window in saved["windows"].values():
             check_recipe(window["recipe"])
-        engine.join.restore(held, saved["windows"])
-        if isinstance(engine.join, TumblingJoin):
-            windows = engine.join.eager.values()
+        engine.executor.restore(held, saved["windows"])
+        if isinstance(engine.executor, TumblingJoin):
+            windows = engine.executor.eager.values()
             refuse_unless(all(each.is_whole for each in windows), "a window lacks rows")
-    parts = parts_of(engine.join)
+    parts = parts_of(engine.executor)
     sides = {*(SIDES[:1] if engine.is_self_join else SIDES)}
     for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
         refuse_unless(chains.keys() == sides, "a stream is neither left nor right")
         for side, chain in chains.items():
             load_chain(engine, part[side], side, f"{core}/{side}", chain, files)
-    if isinstance(engine.join, SplitExecutor):
-        engine.join.turns = saved["turns"]
-        check_turns(engine.join)
+    if isinstance(engine.executor, SplitExecutor):
+        engine.executor.turns = saved["turns"]
+        check_turns(engine.executor)
     waiting = [side for side in SIDES if f"collected/{side}" in files]
     engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
@@ -326,7 +326,7 @@ def prepare_all(engine: Engine, side: Side, batch: pa.RecordBatch) -> Prepared:
 
 def load_collected(engine: Engine, side: Side, files: Parts) -> Prepared:
     """Read the rows of one side that wait."""
-    rows = owned(batch_of(files[f"collected/{side}"], engine.plan.schemas[side]))
+    rows = copy_batch(batch_of(files[f"collected/{side}"], engine.plan.schemas[side]))
     batch = prepare_all(engine, side, rows)
     if not engine.numbers:
         return batch
@@ -400,7 +400,7 @@ def load_subwindow(
         names.append(f"{name}/side")
     indexes = load_indexes(chain, layout, structure, rows, [files[each] for each in names])
     held = chain.enclose(indexes[0], layout, structure, start)
-    held.side = indexes[1] if len(indexes) > 1 else None
+    held.late_index = indexes[1] if len(indexes) > 1 else None
     held.append(rows)
     return held
 

@@ -34,7 +34,7 @@ class JoinStats:
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
         """Read an engine."""
-        counters, join = engine.counters, engine.join
+        counters, join = engine.counters, engine.executor
         held = join.holdings
         return cls(
             rows_left=counters.rows["left"],
@@ -68,4 +68,4 @@ class CoreStats:
     def of(cls, core: Core) -> "CoreStats":
         """Read a core."""
         left, right = (len(chain) for chain in core.manager.chains.values())
-        return cls(core.number, core.is_alive, left, right, core.busy)
+        return cls(core.number, core.is_alive, left, right, core.busy_seconds)

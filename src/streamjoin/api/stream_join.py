@@ -18,7 +18,7 @@ from streamjoin.errors import CoreError, StreamJoinError, WindowError
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
-from streamjoin.joins.shared.shared_join import TASK
+from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import held
 from streamjoin.options.checks import ColumnPair
@@ -166,7 +166,7 @@ class StreamJoin:
         """Tell of cores that have died, with what the others have found."""
         try:
             if self._state.engine is not None:
-                self._state.engine.join.report()
+                self._state.engine.executor.report()
         except CoreError as error:
             error.results = results()
             raise
@@ -182,7 +182,7 @@ class StreamJoin:
                 raise
 
     def stream(
-        self, source: Iterable[Any], task_rows: int = TASK, finish: bool = True
+        self, source: Iterable[Any], task_rows: int = TASK_TUPLES, finish: bool = True
     ) -> Iterator[Punctuated]:
         """Push all that a source gives, and yield matches as they come.
 

@@ -157,8 +157,8 @@ def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
         engine.settle()
     if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
         return None
-    if isinstance(engine.join, SplitExecutor):
-        return engine.join
+    if isinstance(engine.executor, SplitExecutor):
+        return engine.executor
     return SharedStream.of(engine, task_rows)
 
 

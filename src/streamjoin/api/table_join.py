@@ -9,8 +9,8 @@ from streamjoin.api.results import Results
 from streamjoin.conditions import Condition
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_closed_rows, make_engine
-from streamjoin.joins.deliver import gather
-from streamjoin.joins.engine import Engine, leave
+from streamjoin.joins.deliver import gather, leave_in_place
+from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.kernels.interrupts import held, opened
@@ -95,7 +95,7 @@ def find_matches(
         if isinstance(config.window, CountWindow):
             found = engine.find(batches)
         else:
-            found = _join(config, engine, batches, leave)
+            found = _join(config, engine, batches, leave_in_place)
         return Results(found, engine.schema, threads=config.threads)
 
 
@@ -104,8 +104,8 @@ def _join(
 ) -> list[Any]:
     """Join two tables, whose rows are all there."""
     prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
-    if isinstance(engine.join, SessionJoin):
-        return list(engine.join.join_all(prepared, deliver))
+    if isinstance(engine.executor, SessionJoin):
+        return list(engine.executor.join_all(prepared, deliver))
     given = deliver or (lambda found: gather(found, engine.schema))
     closed = make_closed_rows(config, engine.plan, given)
     return list(closed.join(prepared, given))

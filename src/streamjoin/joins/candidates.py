@@ -27,7 +27,7 @@ from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.prepared import Prepared
 
-BLOCK = 1 << 18  # candidate pairs at a time
+BLOCK_PAIRS = 1 << 18  # candidates at a time
 Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
 
 
@@ -40,7 +40,7 @@ class Check:
 
 
 class Holder(Protocol):
-    """Whatever holds the rows that are found: a subwindow, or a window that is closed."""
+    """What holds the rows that are found: a subwindow, or a window that is closed."""
 
     @property
     def rows(self) -> Rows:
@@ -104,7 +104,7 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
     for part, column in subwindow.range_keys.items():
         if part in answered:
             continue
-        if part == plan.time_part and not crosses(batch, subwindow):
+        if part == plan.time_part and not is_cut_by_window(batch, subwindow):
             continue
         checks.append(Check(column.values, batch.part_ranges(part)))
     if subwindow.ordinals is not None and batch.visible is not None:
@@ -114,25 +114,25 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
     return checks
 
 
-def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
+def is_cut_by_window(batch: Prepared, subwindow: Subwindow) -> bool:
     """Whether the time window's edge falls inside the subwindow for any row of the batch."""
-    first, last = batch.core
+    first, last = batch.common_reach
     return first > subwindow.oldest or last < subwindow.newest
 
 
-def checked(found: Found) -> Iterator[Pairs]:
+def check_pairs(found: Found) -> Iterator[Pairs]:
     """Yield the candidate pairs whose keys pass every check, a block at a time."""
-    for pairs in found.matches.blocks(BLOCK, found.order):
+    for pairs in found.matches.blocks(BLOCK_PAIRS, found.order):
         checkpoint()
         for check in found.checks:
-            pairs = apply(check, *pairs)
+            pairs = apply_check(check, *pairs)
         if pairs[0].size:
             yield pairs
 
 
-def surviving(found: Found) -> Iterator[Pairs]:
+def confirm_pairs(found: Found) -> Iterator[Pairs]:
     """Yield the matching pairs, residual conditions checked too, grouped for ``Rows.take``."""
-    for probes, rows in checked(found):
+    for probes, rows in check_pairs(found):
         pairs = found.subwindow.rows.group(probes, rows)
         if found.batch.plan.has_residuals:
             pairs = apply_residuals(found.batch, found.subwindow, *pairs)
@@ -140,7 +140,7 @@ def surviving(found: Found) -> Iterator[Pairs]:
             yield pairs
 
 
-def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
+def apply_check(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
     """Keep the pairs that pass one check."""
     if len(check.ranges) == 1:
         lower, upper = check.ranges[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, checked, surviving
+from streamjoin.joins.candidates import Found, check_pairs, confirm_pairs
 from streamjoin.joins.punctuation import Stars, order_columns
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
@@ -37,33 +37,38 @@ def gather(
     """
     side = found.batch.side
     source = found.batch.rows if names is None else found.batch.rows.select(names[side])
-    for probes, rows in surviving(found):
+    for probes, rows in confirm_pairs(found):
         probing = take_rows(source, probes)
         stored = found.subwindow.rows.take(rows, None if names is None else names[OTHER[side]])
         left, right = (probing, stored) if side == "left" else (stored, probing)
         order = [] if ordering is None else order_columns(ordering, found, probes, rows)
-        joined = [beside(left, right, schema, order)]
+        joined = [concat_columns(left, right, schema, order)]
         if found.mirrored:
-            joined.append(beside(right, left, schema))
+            joined.append(concat_columns(right, left, schema))
         yield Delivery(len(joined) * probes.size, joined)
 
 
-def beside(
+def concat_columns(
     left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema, order: Sequence[pa.Array] = ()
 ) -> pa.RecordBatch:
-    """Put the columns of two batches beside each other, and those that order them behind."""
+    """Put the columns of two batches side by side, and those that order them behind."""
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns, *order], schema=schema)
 
 
 def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Count the matches; where no check is left, without looking at a single pair."""
     if found.batch.plan.has_residuals:
-        matches = sum(probes.size for probes, _ in surviving(found))
+        matches = sum(probes.size for probes, _ in confirm_pairs(found))
     elif found.checks:
-        matches = sum(probes.size for probes, _ in checked(found))
+        matches = sum(probes.size for probes, _ in check_pairs(found))
     else:
         matches = len(found.matches)
     yield Delivery(2 * matches if found.mirrored else matches)
+
+
+def leave_in_place(found: Found) -> Iterator[Found]:
+    """Leave what was found where it is."""
+    yield found
 
 
 def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:

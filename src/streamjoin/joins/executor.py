@@ -1,7 +1,8 @@
-"""What an engine asks of those who carry out its steps.
+"""What an engine asks of what carries out its steps: probe, insert, close, expire.
 
-A `Manager` holds both windows and does everything itself; `split.SplitExecutor` hands each step to
-several join cores, each with a part of the windows.
+A `Manager` holds both windows of a sliding join and does everything itself; a `SplitExecutor` hands
+each step to several join cores, each with a part of the windows; a `TumblingJoin` and a
+`SessionJoin` hold windows that close.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ class Holdings:
         )
 
 
-def timed(
+def time_items(
     items: Generator[Any, None, None], seconds: dict[str, float], phase: str
 ) -> Iterator[Any]:
     """Pass items on, and count the time that they take, not that of what is done with them."""
@@ -66,14 +67,14 @@ class Asynchronous(Protocol):
     """An executor whose steps need not wait for each other."""
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
-        """Send a step on its way, to be searched and stored, and then let the clock advance."""
+        """Send a step on its way, to probe and be inserted, and then let rows expire."""
         ...
 
 
 class Streaming(Asynchronous, Protocol):
     """Threads that a source goes through, and what comes out of them."""
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now, at once or with the next step."""
         ...
 
@@ -119,19 +120,19 @@ class Executor(Protocol):
         """Commands carried out so far, by kind."""
         ...
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Look for the matches of what comes, as they are asked for; changes nothing."""
+        """Look for the matches of rows that come, as they are asked for; changes nothing."""
         ...
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Insert the batches, after all their matches have been taken."""
         ...
 
     @property
     def can_undo(self) -> bool:
-        """Whether `undo` takes out rows that were stored, until `advance` drops what it does."""
+        """Whether `undo` takes out rows that were inserted, until `expire` drops any."""
         ...
 
     def begin(self) -> None:
@@ -146,8 +147,8 @@ class Executor(Protocol):
         """Keep what was done, and forget how to undo it."""
         ...
 
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` drops anything, so that there is no way back."""
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops anything, so that there is no way back."""
         ...
 
     @property
@@ -155,14 +156,14 @@ class Executor(Protocol):
         """Whether what was found stays where it is when rows are stored."""
         ...
 
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for what only the end of a window gives, where windows end by now; nothing changes.
 
-        `advance` must follow. Sliding windows have no end, so nothing comes.
+        `expire` must follow. Sliding windows have no end, so nothing comes.
         """
         ...
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now."""
         ...
 

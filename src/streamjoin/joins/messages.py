@@ -2,7 +2,7 @@
 
 ::
 
-    Work     down    a step to search, whether to store it, and how far the streams have come
+    Work     down    a step to probe with, whether to insert it, and how far the streams have come
     Part     up      matches, and a star: all matches of arrivals before ``upto`` have been sent
     Gathered         the same of all cores together
 """
@@ -43,7 +43,7 @@ class Work:
 
     living: tuple[int, ...]
     step: Step | None = None
-    stores: bool = False  # the rows of the step that was searched last
+    inserts: bool = False  # the rows of the step that has probed last
     clock: Clock | None = None
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from streamjoin.plans.batches import cut, together
+from streamjoin.plans.batches import coalesce_batches, split_by_bytes
 from streamjoin.spark import metrics
 from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
@@ -123,8 +123,8 @@ class ClosingProcessor(JoinProcessor):
 
 def parcels(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield joined rows in batches that are neither small nor large."""
-    for batch in together(batches, ENOUGH, MOST_BYTES):
-        yield from cut(batch, MOST_BYTES)
+    for batch in coalesce_batches(batches, ENOUGH, MOST_BYTES):
+        yield from split_by_bytes(batch, MOST_BYTES)
 
 
 MakeProcessor = Callable[[JoinSpec, bool], JoinProcessor]

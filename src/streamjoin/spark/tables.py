@@ -188,7 +188,7 @@ class TableCores:
     def _join_sessions(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
         """Join all rows of a core at once: any of them may make a session longer."""
         engine = self.spec.make_engine()
-        assert isinstance(engine.join, SessionJoin)
+        assert isinstance(engine.executor, SessionJoin)
         parts: dict[Side, list[pa.RecordBatch]] = {}
         for role, frame in arrived:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
@@ -197,7 +197,7 @@ class TableCores:
             side: prepare(engine.plan, side, in_one_piece(rows, self.spec.schemas[side]))
             for side, rows in parts.items()
         }
-        for delivery in engine.join.join_all(batches):
+        for delivery in engine.executor.join_all(batches):
             yield from delivery.rows
 
     def _join_stored(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
@@ -227,9 +227,9 @@ class TableCores:
                 else:
                     choose_order(keeper, self.stored, samples)
                 manager.chains[probing].layout = keeper.layout
-                window = keeper.alone(stored)
-            manager.sort([batch])
-            for delivery in manager.probe([(batch, [window])]):
+                window = keeper.standalone_subwindow(stored)
+            manager.sort_batches([batch])
+            for delivery in manager.probe_targets([(batch, [window])]):
                 yield from delivery.rows
 
 

@@ -40,7 +40,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
     monkeypatch.setattr(routing, "ENOUGH", 20)
     monkeypatch.setattr(state, "MANY", 4)
     monkeypatch.setattr(state, "MOST_BYTES", 600)

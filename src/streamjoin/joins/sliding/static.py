@@ -18,7 +18,7 @@ from streamjoin.plans.prepared import Prepared
 def join_prepared(
     manager: Manager, batches: dict[Side, Prepared], deliver: Deliver | None = None
 ) -> Iterator[Any]:
-    """Join two batches, neither of them stored; see `Manager.probe`."""
+    """Join two batches, neither of them stored; see `Manager.probe_targets`."""
     stored: Side = min(SIDES, key=lambda side: len(batches[side]))
     probing = OTHER[stored]
     if not len(batches[stored]):
@@ -30,5 +30,6 @@ def join_prepared(
     else:
         choose_order(chain, stored, samples)
     manager.chains[probing].layout = chain.layout
-    manager.sort(list(batches.values()))
-    yield from manager.probe([(batches[probing], [chain.alone(batches[stored])])], deliver)
+    manager.sort_batches(list(batches.values()))
+    own = chain.standalone_subwindow(batches[stored])
+    yield from manager.probe_targets([(batches[probing], [own])], deliver)

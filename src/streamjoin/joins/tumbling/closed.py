@@ -34,19 +34,19 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
 
-MUCH = 1 << 30  # bytes of windows that are joined together, unless one has more
+MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
 
 
 @dataclass(frozen=True)
-class Held:
+class ClosedSide:
     """Rows of one side that others find, and their keys."""
 
     rows: Rows
     keys: KeyColumns
 
     @classmethod
-    def of(cls, batch: Prepared) -> "Held":
+    def of(cls, batch: Prepared) -> "ClosedSide":
         """Hold the rows of a batch."""
         rows = Rows(copies=False)
         rows.append(batch.rows)
@@ -62,7 +62,7 @@ def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
     return plan.hash_equalities(keys), False
 
 
-def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:
+def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
     """Turn a piece into what the engine knows; its probes are rows of ``probing`` from ``first``.
 
     Where codes are not ``exact``, keys are still to be compared, and so are the range parts.
@@ -86,7 +86,7 @@ def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
         word_keys(each.plan, each.keys) for each in (left, right)
     )
     encoded = encode(left_keys, right_keys)
-    held = {side: Held.of(batch) for side, batch in sides.items()}
+    held = {side: ClosedSide.of(batch) for side, batch in sides.items()}
     return [
         found_of(piece, sides[piece.probing], 0, held[OTHER[piece.probing]], exact & encoded.exact)
         for piece in lazy.join(encoded.left, encoded.right)
@@ -130,7 +130,7 @@ class ClosedRows:
         """
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
-        sides = self._simplified(sides)
+        sides = self._drop_single_number(sides)
         lazy = self.choose(sides, self.threads)
         if lazy is not None:
             found = join_equal(lazy, sides)
@@ -153,7 +153,7 @@ class ClosedRows:
         A window that fails takes no other with it, and adds to ``errors``.
         """
         try:
-            yield from self.whole(self.join(sides, deliver))
+            yield from self.all_or_nothing(self.join(sides, deliver))
         except StreamJoinError as error:
             numbers = {side: batch.keys.equalities[column] for side, batch in sides.items()}
             each = np.unique(np.concatenate(list(numbers.values())))
@@ -168,11 +168,11 @@ class ClosedRows:
                 }
                 yield from self.join_windows(half, deliver, column, errors)
 
-    def whole(self, deliveries: Iterator[Any]) -> Iterable[Any]:
+    def all_or_nothing(self, deliveries: Iterator[Any]) -> Iterable[Any]:
         """Return deliveries of which none is given if one fails: held back, where one can."""
         return list(deliveries) if self.plan.has_residuals else deliveries
 
-    def _simplified(self, sides: Sides) -> Sides:
+    def _drop_single_number(self, sides: Sides) -> Sides:
         """Leave the window's number out if there is only one."""
         if self.plan.window_part is None:
             return sides
@@ -180,10 +180,10 @@ class ClosedRows:
         least, greatest = min(each.min() for each in numbers), max(each.max() for each in numbers)
         if least != greatest:
             return sides
-        return {side: planned(batch, self.within_one) for side, batch in sides.items()}
+        return {side: with_plan(batch, self.within_one) for side, batch in sides.items()}
 
 
-def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
+def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
     return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
 

@@ -19,7 +19,7 @@ from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.registry import make_eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import Held, found_of, planned, word_keys
+from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan, word_keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
@@ -64,9 +64,9 @@ class WindowSide:
         for column, keys in zip(self.ranges, batch.keys.ranges, strict=True):
             column.append(keys)
 
-    def cut(self, count: int) -> None:
+    def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones."""
-        self.rows.cut(count)
+        self.rows.keep_first(count)
         for column in (*self.equalities, *self.ranges):
             column.size = min(column.size, count)
 
@@ -112,7 +112,7 @@ class EagerWindow:
         self.counts = {side: self.count(side) for side in SIDES}
         words: dict[Side, Words] = {}
         for side, batch in batches.items():
-            batch = planned(batch, self.plan)
+            batch = with_plan(batch, self.plan)
             words[side] = self._words(batch.keys, self.count(side))
             self.sides[side].append(batch)
         return self._found(
@@ -128,7 +128,7 @@ class EagerWindow:
         if not self.is_settled:
             for side in SIDES:
                 if not self.recipe.has_runs:
-                    self.steps[side].drop(self.steps[side].size)
+                    self.steps[side].drop_first(self.steps[side].size)
                 self.steps[side].append(np.array([self.count(side)]))
             self.is_settled = True
 
@@ -157,7 +157,7 @@ class EagerWindow:
     def take_back(self, batches: Mapping[Side, Prepared]) -> None:
         """Take back rows that were stored before; with the last of them, the window is whole."""
         for side, batch in batches.items():
-            self.sides[side].append(planned(batch, self.plan))
+            self.sides[side].append(with_plan(batch, self.plan))
             if self.count(side) > self._pushed(side):
                 raise SnapshotError(
                     f"{self.count(side)} rows were stored of {self._pushed(side)} that were pushed"
@@ -179,14 +179,14 @@ class EagerWindow:
             return
         for side in SIDES:
             settled = self.steps[side].values
-            self.sides[side].cut(int(settled[-1]) if settled.size else 0)
+            self.sides[side].keep_first(int(settled[-1]) if settled.size else 0)
         self.is_settled = True
         self.replay()
 
     def undo_settled(self) -> None:
         """Take the last push out, which is settled."""
         for side, count in self.counts.items():
-            self.sides[side].cut(count)
+            self.sides[side].keep_first(count)
             steps = self.steps[side]
             steps.size -= 1
             if not self.recipe.has_runs and any(self.counts.values()):
@@ -226,6 +226,6 @@ class EagerWindow:
                 continue
             first = min(int(piece.probes.min()) for piece in of_side)
             probing, other = self._prepared(side, first), self.sides[OTHER[side]]
-            stored = Held(other.rows.glimpse(), other.keys())
+            stored = ClosedSide(other.rows.glimpse(), other.keys())
             found += [found_of(piece, probing, first, stored, self.exact) for piece in of_side]
         return found

@@ -32,7 +32,7 @@ class Kept:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows and indexes."""
-        return self.engine.join.nbytes
+        return self.engine.executor.nbytes
 
 
 _KEPT: OrderedDict[str, Kept] = OrderedDict()

@@ -82,7 +82,7 @@ class ClosingCore(JoinCore):
         engine = self.kept.engine
         if self.watermark is not None:
             engine.watermark = self.watermark
-            for delivery in engine.close_windows():
+            for delivery in engine.close_iter():
                 yield from delivery.rows
         self.manifest.windows = self._windows(self.kept).saved
 
@@ -103,7 +103,7 @@ class ClosingCore(JoinCore):
             self.metrics.cache_hits += 1
         closed = self._as_key(manifest.watermark_ms)
         if closed is not None:  # by whichever worker
-            kept.engine.join.advance(Clock({}, closed))
+            kept.engine.executor.expire(Clock({}, closed))
         kept.segments = {each.id: (each.side, each.last) for each in manifest.segments}
         kept.engine.watermark = self.late_before
         return kept
@@ -127,7 +127,7 @@ class ClosingCore(JoinCore):
 
     def _windows(self, kept: Kept) -> TumblingJoin | SessionJoin:
         """Return the windows of an engine."""
-        join = kept.engine.join
+        join = kept.engine.executor
         assert isinstance(join, TumblingJoin | SessionJoin)
         return join
 

@@ -151,7 +151,7 @@ class JoinCore:
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Find the matches, and take the rows in."""
-        for delivery in engine.flow(batches, choose):
+        for delivery in engine.push_iter(batches, choose):
             yield from delivery.rows
 
     def expire(self) -> Iterator[pa.RecordBatch]:

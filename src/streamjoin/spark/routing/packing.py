@@ -19,7 +19,7 @@ from pyspark import TaskContext
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
-from streamjoin.plans.batches import cut, in_one_piece
+from streamjoin.plans.batches import in_one_piece, split_by_bytes
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.spark.routing import hints
@@ -129,7 +129,7 @@ def rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
     """Put Spark's small batches together, and cut large ones, up to a bound."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in (part for each in batches for part in cut(each, MOST_BYTES)):
+    for batch in (part for each in batches for part in split_by_bytes(each, MOST_BYTES)):
         if rows and (rows >= MOST_ROWS or size + batch.nbytes > MOST_BYTES):
             yield in_one_piece(waiting, schema)
             waiting, rows, size = [], 0, 0
