@@ -46,7 +46,7 @@ from weakref import finalize
 import numpy as np
 
 from streamjoin.joins.channels import Channel, ClosedError
-from streamjoin.joins.executor import Batches, Clock, Holdings
+from streamjoin.joins.executor import Batches, Clock, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
@@ -159,7 +159,7 @@ class ChainedCore:
             yield from self.manager.probe_targets(later)
 
 
-class Handshake:
+class Handshake(SlidingExecutor):
     """The chain, its coordinator and its collector, as an executor of the engine."""
 
     def __init__(self, managers: Sequence[Manager], depth: int = CHANNEL_DEPTH) -> None:
@@ -277,7 +277,12 @@ class Handshake:
         return sum_by_name([core.manager.commands for core in self.cores])
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
+    def streaming(self) -> Any:
+        """The chain itself: batches are always in flight here."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
         """The chains of every core."""
         return [core.manager.chains for core in self.cores]
 
@@ -287,25 +292,14 @@ class Handshake:
 
     insert: Any = probe
 
-    is_lasting = can_undo = False
-
-    def begin(self) -> None:
-        """Nothing: steps are submitted, and never undone."""
-
-    undo = conclude = begin
-
     def would_expire(self, clock: Clock) -> bool:
         """Whether `expire` changes anything; it never does."""
         return False
 
-    def close(self, *_: Any) -> Iterator[Any]:
-        """Give nothing: sliding windows have no end."""
-        return iter(())
-
     @property
     def holdings(self) -> Holdings:
         """What all cores hold."""
-        return Holdings.of(self.parts)
+        return Holdings.of(self.chain_pairs)
 
     @property
     def nbytes(self) -> int:
@@ -318,8 +312,9 @@ class Handshake:
     def set_threads(self, threads: int) -> None:
         """Every node is a thread of its own, whatever is asked for."""
 
-    def report(self) -> None:
-        """Nothing is lost: a core that fails is an error."""
+    def take_inserted(self) -> list[Prepared]:
+        """Return nothing: what cores insert is not written down."""
+        return []
 
 
 def whose_turn(turn: int, side: Side, cores: int) -> int:

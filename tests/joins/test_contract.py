@@ -79,7 +79,7 @@ def test_time_windows_give_the_oracles_pairs(algorithm, threads, data, name, bef
     if join._state.engine is not None:
         held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
-        event(f"side index: {any(each.side is not None for each in held)}")
+        event(f"late index: {any(each.late_index is not None for each in held)}")
         assert join.stats.null_times == sum(row["t"] is None for row in left + right)
         assert join.stats.matches == found.total()
 
@@ -290,7 +290,7 @@ def test_small_streams_really_make_chains(algorithm, threads):
         assert [type(held) for held in chain] == [WholeWindowSubwindow]
     else:
         assert len(chain.subwindows) > 2
-        assert any(held.side is not None for held in chain)
+        assert any(held.late_index is not None for held in chain)
     _, predicate = CONDITIONS["band"]
     assert found == join_by_time(left + late, right, predicate, 10, 10)
     before = join.stats

@@ -70,7 +70,7 @@ def test_time_windows_and_watermarks(data, sides, name, before, count):
     if join._state.engine is not None:
         held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
-        event(f"side index: {any(each.side is not None for each in held)}")
+        event(f"late index: {any(each.late_index is not None for each in held)}")
         assert all(isinstance(each, TwoKeySubwindow) for each in held)
         assert (join.stats.late, join.stats.matches) == (late, found.total())
 

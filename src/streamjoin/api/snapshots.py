@@ -24,7 +24,7 @@ So a snapshot that was tampered with gives another join that could have been, or
 as everything does that goes wrong while one is read. Cost of the checks: a pass over the tuples.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -43,13 +43,8 @@ from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
 from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Counters, Engine, Push
-from streamjoin.joins.executor import Executor
-from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain
-from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.subwindow import Subwindow
-from streamjoin.joins.split.executor import SplitExecutor
-from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
 from streamjoin.kernels.interrupts import checkpoint, shielded
 from streamjoin.keys.operands import OTHER, Side
@@ -176,16 +171,16 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
     with shielded():
         engine.settle()
-    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.executor
-    parts = parts_of(join)
-    if isinstance(join, TumblingJoin | SessionJoin):
-        for side, batches in join.rows.items():
+    sides, executor = SIDES[:1] if engine.is_self_join else SIDES, engine.executor
+    chain_pairs, closing = executor.chain_pairs, executor.closing
+    if closing is not None:
+        for side, batches in closing.rows.items():
             if batches:
                 rows = [batch.rows for batch in batches]
                 files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
-    for core, part in enumerate(parts):
+    for core, pair in enumerate(chain_pairs):
         for side in sides:
-            for number, held in enumerate(part[side]):
+            for number, held in enumerate(pair[side]):
                 save_subwindow(held, f"{core}/{side}/{number}", files)
     for side, batch in engine.collector.concatenate().items():
         files[f"collected/{side}"] = write(batch.rows)
@@ -197,17 +192,12 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         "counters": asdict(engine.counters),
         "watermark": engine.watermark,
         "newest": engine.newest,
-        "parts": [{side: save_chain(part[side]) for side in sides} for part in parts],
-        "turns": join.turns if isinstance(join, SplitExecutor) else {},
-        "windows": join.saved if isinstance(join, TumblingJoin | SessionJoin) else {},
+        "parts": [{side: save_chain(pair[side]) for side in sides} for pair in chain_pairs],
+        "turns": executor.turns,
+        "windows": {} if closing is None else closing.saved,
         "is_over": engine.is_over,
         "seed": engine.plan.seed,
     }
-
-
-def parts_of(join: Executor) -> Sequence[dict[Side, Chain]]:
-    """Return the chains of a join, part by part."""
-    return join.parts if isinstance(join, Manager | SplitExecutor) else []
 
 
 def numbers_of(batch: Prepared) -> dict[str, Keys]:
@@ -254,7 +244,8 @@ def load_engine(
     refuse_unless(engine.newest.keys() <= {*SIDES}, "a stream is neither left nor right")
     refuse_unless(all(map(is_key, engine.newest.values())), "the newest time is none")
     engine.is_over = bool(saved["is_over"])
-    if isinstance(engine.executor, TumblingJoin | SessionJoin):
+    executor = engine.executor
+    if executor.closing is not None:
         held = {
             side: prepare_all(engine, side, batch_of(files[name], schemas[side]))
             for side in SIDES
@@ -262,19 +253,17 @@ def load_engine(
         }
         for window in saved["windows"].values():
             check_recipe(window["recipe"])
-        engine.executor.restore(held, saved["windows"])
-        if isinstance(engine.executor, TumblingJoin):
-            windows = engine.executor.eager.values()
-            refuse_unless(all(each.is_whole for each in windows), "a window lacks rows")
-    parts = parts_of(engine.executor)
+        executor.closing.restore(held, saved["windows"])
+        refuse_unless(executor.closing.is_restored, "a window lacks rows")
     sides = {*(SIDES[:1] if engine.is_self_join else SIDES)}
-    for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
+    parts = zip(executor.chain_pairs, saved["parts"], strict=True)
+    for core, (pair, chains) in enumerate(parts):
         refuse_unless(chains.keys() == sides, "a stream is neither left nor right")
         for side, chain in chains.items():
-            load_chain(engine, part[side], side, f"{core}/{side}", chain, files)
-    if isinstance(engine.executor, SplitExecutor):
-        engine.executor.turns = saved["turns"]
-        check_turns(engine.executor)
+            load_chain(engine, pair[side], side, f"{core}/{side}", chain, files)
+    if executor.turns:
+        check_turns(saved["turns"])
+        executor.restore_turns(saved["turns"])
     waiting = [side for side in SIDES if f"collected/{side}" in files]
     engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
@@ -307,14 +296,13 @@ def check_recipe(recipe: dict[str, Any]) -> None:
     check_tuning(name, dict(recipe["tuning"]), threads)
 
 
-def check_turns(join: SplitExecutor) -> None:
+def check_turns(turns: dict[Side, dict[str, Any]]) -> None:
     """Refuse turns that cannot be."""
-    turns = join.cores[0].turns
     refuse_unless(turns.keys() == {*SIDES}, "a stream is neither left nor right")
     for turn in turns.values():
-        is_sane = is_whole(turn.number, 0) and is_whole(turn.rows, 0)
-        is_sane = is_sane and is_key(turn.oldest) and is_key(turn.newest)
-        refuse_unless(is_sane and turn.number + turn.rows < 1 << 32, f"{turn} cannot be")
+        is_sane = is_whole(turn["number"], 0) and is_whole(turn["rows"], 0)
+        is_sane = is_sane and is_key(turn["oldest"]) and is_key(turn["newest"])
+        refuse_unless(is_sane and turn["number"] + turn["rows"] < 1 << 32, f"{turn} cannot be")
 
 
 def prepare_all(engine: Engine, side: Side, batch: pa.RecordBatch) -> Prepared:

@@ -19,7 +19,6 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.messages import Gathered
 from streamjoin.joins.shared.shared_stream import SharedStream
-from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.joins.split.losses import raise_error
 from streamjoin.kernels.forks import is_here
 from streamjoin.kernels.interrupts import held, shielded
@@ -157,9 +156,7 @@ def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
         engine.settle()
     if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
         return None
-    if isinstance(engine.executor, SplitExecutor):
-        return engine.executor
-    return SharedStream.of(engine, task_rows)
+    return engine.executor.streaming or SharedStream.of(engine, task_rows)
 
 
 def check_source(source: Any) -> None:

@@ -12,7 +12,6 @@ from streamjoin.joins.build import make_closed_rows, make_engine
 from streamjoin.joins.deliver import gather, leave_in_place
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Deliver
-from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.kernels.interrupts import held, opened
 from streamjoin.keys.operands import Side
 from streamjoin.options.checks import ColumnPair, check_finite
@@ -104,8 +103,8 @@ def _join(
 ) -> list[Any]:
     """Join two tables, whose rows are all there."""
     prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
-    if isinstance(engine.executor, SessionJoin):
-        return list(engine.executor.join_all(prepared, deliver))
+    if engine.executor.closing is not None:
+        return list(engine.executor.closing.join_all(prepared, deliver))
     given = deliver or (lambda found: gather(found, engine.schema))
     closed = make_closed_rows(config, engine.plan, given)
     return list(closed.join(prepared, given))

@@ -33,10 +33,9 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.deliver import Delivery, leave_in_place
-from streamjoin.joins.executor import Asynchronous, Clock, Deliver, Executor, Streaming
+from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
 from streamjoin.kernels.interrupts import checkpoint, commit, shielded
 from streamjoin.keys.bound_terms import validity
@@ -152,13 +151,13 @@ class Engine:
     @property
     def is_self_join(self) -> bool:
         """Whether both sides are one stream, stored once."""
-        return isinstance(self.executor, SelfJoin)
+        return self.executor.is_self_join
 
     @property
     def manager(self) -> Manager:
         """The manager of a join whose windows are in one piece."""
-        assert isinstance(self.executor, Manager)
-        return self.executor
+        assert self.executor.manager is not None
+        return self.executor.manager
 
     @property
     def chains(self) -> dict[Side, Chain]:
@@ -194,24 +193,24 @@ class Engine:
         push = self.prepare(batches)
         self.count(push)
         if not self.collector.is_on:
-            self._asynchronous.submit(push.prepared, push.interleaved, self.clock)
+            self._threads.submit(push.prepared, push.interleaved, self.clock)
             return
         self.collector.add(push.prepared)
         if self.collector.is_due:
             self.submit_waiting()
 
     @property
-    def _asynchronous(self) -> Asynchronous:
-        executor = self.streaming or self.executor
-        assert isinstance(executor, Asynchronous)
-        return executor
+    def _threads(self) -> Streaming:
+        threads = self.streaming or self.executor.streaming
+        assert threads is not None
+        return threads
 
     def submit_waiting(self) -> None:
         """Send the rows that wait."""
         waiting = self.collector.concatenate()
         if waiting:
             self.collector.clear()
-            self._asynchronous.submit(waiting, self.numbers, self.clock)
+            self._threads.submit(waiting, self.numbers, self.clock)
 
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""

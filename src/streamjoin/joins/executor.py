@@ -9,13 +9,17 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
+from streamjoin.choice.decision_tree import Decision
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+
+if TYPE_CHECKING:
+    from streamjoin.joins.sliding.manager import Manager
 
 Deliver = Callable[[Found], Iterator[Any]]  # what becomes of matches
 Batches = Mapping[Side, Prepared]
@@ -62,17 +66,22 @@ def time_items(
         seconds[phase] += perf_counter() - begin
 
 
-@runtime_checkable
-class Asynchronous(Protocol):
-    """An executor whose steps need not wait for each other."""
+@dataclass(frozen=True)
+class CoreReport:
+    """What one join core holds, and for how long it has worked."""
+
+    number: int
+    is_alive: bool
+    rows: dict[Side, int]
+    busy_seconds: float
+
+
+class Streaming(Protocol):
+    """Threads that a source goes through, whose steps need not wait for each other."""
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
         """Send a step on its way, to probe and be inserted, and then let rows expire."""
         ...
-
-
-class Streaming(Asynchronous, Protocol):
-    """Threads that a source goes through, and what comes out of them."""
 
     def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now, at once or with the next step."""
@@ -87,7 +96,7 @@ class Streaming(Asynchronous, Protocol):
         ...
 
     def gathered(self) -> Iterator[Any]:
-        """Yield whatever comes, for ever."""
+        """Yield the parts of results as they come, for ever."""
         ...
 
     def wait(self) -> None:
@@ -180,3 +189,159 @@ class Executor(Protocol):
     def report(self) -> None:
         """Raise if a part of the windows was lost since the last time."""
         ...
+
+    # What some executors have, and others answer with None or nothing.
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once."""
+        ...
+
+    @property
+    def manager(self) -> "Manager | None":
+        """What holds both windows, if they slide and are in one piece."""
+        ...
+
+    @property
+    def closing(self) -> "ClosingExecutor | None":
+        """The executor itself, if its windows close."""
+        ...
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """The executor itself, if its steps need not wait for each other."""
+        ...
+
+    @property
+    def chain_pairs(self) -> Sequence[dict[Side, Chain]]:
+        """The chains of both sides, of each core if there are several."""
+        ...
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """Which core's turn it is to store, if there are several."""
+        ...
+
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Go on with the turns of before."""
+        ...
+
+    def report_cores(self) -> Sequence[CoreReport]:
+        """Tell what each of several cores does."""
+        ...
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the last window that closed was joined, where that was left to us, and why."""
+        ...
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        ...
+
+
+class ClosingExecutor(Executor, Protocol):
+    """Windows that close, and the rows that wait in them."""
+
+    inserted: list[Prepared]  # by the last step; see `take_inserted`
+
+    @property
+    def rows(self) -> dict[Side, list[Prepared]]:
+        """All rows that are held, those of one window in the order of their arrival."""
+        ...
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What `restore` needs beside the rows."""
+        ...
+
+    def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
+        """Take back rows that were inserted before, without looking for matches."""
+        ...
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether no window lacks rows that it had before."""
+        ...
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether it matters to any window how its rows were pushed."""
+        ...
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The earliest time that is held or can be, and when the first window ends."""
+        ...
+
+    def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Join rows that are all there, beside what is held; nothing is inserted."""
+        ...
+
+    def decide_by_rows_alone(self) -> None:
+        """Let no clock, and nothing seen before, decide how windows are joined."""
+        ...
+
+
+class OnePiece:
+    """What an executor answers that is neither a self-join nor spread over cores."""
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once."""
+        return False
+
+    @property
+    def manager(self) -> "Manager | None":
+        """What holds both windows, if they slide and are in one piece."""
+        return None
+
+    @property
+    def closing(self) -> ClosingExecutor | None:
+        """The executor itself, if its windows close."""
+        return None
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """The executor itself, if its steps need not wait for each other."""
+        return None
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """No turns: there are no cores."""
+        return {}
+
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Do nothing: there are no turns."""
+
+    def report_cores(self) -> Sequence[CoreReport]:
+        """Tell of no cores."""
+        return ()
+
+    def report(self) -> None:
+        """Do nothing: rows are lost only where cores can die."""
+
+
+class SlidingExecutor(OnePiece):
+    """What windows that slide answer alike: they have no end, and nothing is taken out again."""
+
+    is_lasting = False  # an index moves its rows
+    can_undo = False  # what is inserted
+    decision: Decision | None = None
+
+    def begin(self) -> None:
+        """Do nothing: a probe changes nothing that others see."""
+
+    def undo(self) -> None:
+        """Do nothing: rows are inserted last."""
+
+    def conclude(self) -> None:
+        """Do nothing: there is nothing to keep for `undo`."""
+
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops anything; it may."""
+        return True
+
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Give nothing: a match is found as soon as both rows are there."""
+        return iter(())

@@ -27,7 +27,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.choosing import choose, choose_order
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys
@@ -188,7 +187,7 @@ class TableCores:
     def _join_sessions(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:
         """Join all rows of a core at once: any of them may make a session longer."""
         engine = self.spec.make_engine()
-        assert isinstance(engine.executor, SessionJoin)
+        assert engine.executor.closing is not None
         parts: dict[Side, list[pa.RecordBatch]] = {}
         for role, frame in arrived:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
@@ -197,7 +196,7 @@ class TableCores:
             side: prepare(engine.plan, side, in_one_piece(rows, self.spec.schemas[side]))
             for side, rows in parts.items()
         }
-        for delivery in engine.executor.join_all(batches):
+        for delivery in engine.executor.closing.join_all(batches):
             yield from delivery.rows
 
     def _join_stored(self, arrived: Iterator[Frame]) -> Iterator[pa.RecordBatch]:

@@ -42,7 +42,7 @@ def small(monkeypatch):
 
 
 def chains(join):
-    return [chain for part in join._state.engine.executor.parts for chain in part.values()]
+    return [chain for part in join._state.engine.executor.chain_pairs for chain in part.values()]
 
 
 def switch(join, structure):

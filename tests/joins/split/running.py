@@ -66,7 +66,7 @@ def held(join):
             side: [each for held in chain for piece in held.rows.pieces for each in ids(piece)]
             for side, chain in part.items()
         }
-        for part in join._state.engine.executor.parts
+        for part in join._state.engine.executor.chain_pairs
     ]
 
 

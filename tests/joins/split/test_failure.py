@@ -236,7 +236,7 @@ def test_an_error_in_the_data_is_no_death(ordered, rows):
 def held_numbers(join):
     return [
         {side: [piece.to_pydict() for each in chain for piece in each.rows.pieces]}
-        for part in join._state.engine.executor.parts
+        for part in join._state.engine.executor.chain_pairs
         for side, chain in part.items()
     ]
 

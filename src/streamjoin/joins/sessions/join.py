@@ -31,7 +31,13 @@ from streamjoin.joins.sessions.open_sessions import OpenSessions
 from streamjoin.joins.sessions.plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.sessions.rows import SessionRows
 from streamjoin.joins.tumbling.adviser import Adviser
-from streamjoin.joins.tumbling.closed import MOST_JOIN_BYTES, ClosedRows, Sides, raise_failed
+from streamjoin.joins.tumbling.closed import (
+    MOST_JOIN_BYTES,
+    ClosedRows,
+    ClosingWindows,
+    Sides,
+    raise_failed,
+)
 from streamjoin.kernels.compile import MAX_KEY, Keys, Positions
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
@@ -46,7 +52,7 @@ class Ended:
     rows: dict[Side, tuple[Keys, Positions]]
 
 
-class SessionJoin:
+class SessionJoin(ClosingWindows):
     """The rows of open sessions; ``eager`` gives matches as they come."""
 
     def __init__(
@@ -64,9 +70,6 @@ class SessionJoin:
         self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
 
         self._sizes: dict[Side, int] | None = None  # rows when a step began that can be undone
-
-    is_lasting = True
-    can_undo = True
 
     def begin(self) -> None:
         """Begin a step."""
@@ -152,6 +155,14 @@ class SessionJoin:
             for side, held in self.held.items():
                 held.keep_first(sizes[side])
             raise
+
+    has_runs = False  # what sessions give does not depend on how rows were pushed
+    is_restored = True
+
+    @property
+    def closing(self) -> "SessionJoin":
+        """The executor itself: its windows close."""
+        return self
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -269,9 +280,6 @@ class SessionJoin:
         """The time of the first row that waits, and when a session ends; None if none waits."""
         span = self.open.span
         return None if span is None else (span[0], span[1] + self.gap + 1)
-
-    def report(self) -> None:
-        """Nothing is ever lost here."""
 
     def check(self) -> None:
         """Raise unless rows are in the sessions that they would be cut into if all came now."""

@@ -33,7 +33,6 @@ from streamjoin.joins.shared.shared_join import SharedJoin
 from streamjoin.joins.shared.work_queue import NOT_STORED, Entries
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from streamjoin.kernels.compile import Positions
 from streamjoin.keys.key_ranges import Range
@@ -49,8 +48,7 @@ class SharedStream:
 
     def __init__(self, manager: Manager, schema: pa.Schema, task: int) -> None:
         self.manager, self.plan, self.task = manager, manager.plan, task
-        self.is_self_join = isinstance(manager, SelfJoin)
-        self.symmetric = isinstance(manager, SelfJoin) and manager.symmetric
+        self.is_self_join, self.symmetric = manager.is_self_join, manager.symmetric
         self._fetcher = Fetcher(schema, self.symmetric, self._glimpse)
         self._results: Channel[Gathered] = Channel(CHANNEL_DEPTH)
         self._rows = Lock()  # who reads or changes what the windows keep beside their indexes
@@ -62,8 +60,8 @@ class SharedStream:
     @classmethod
     def of(cls, engine: Engine, task: int) -> Self | None:
         """Lend an engine's windows, if they are of the right kind."""
-        manager = engine.executor
-        if not isinstance(manager, Manager):
+        manager = engine.executor.manager
+        if manager is None:
             return None
         chains = manager.chains.values()
         if not all(can_be_shared(chain) for chain in chains):

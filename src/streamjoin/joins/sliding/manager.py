@@ -39,7 +39,7 @@ from time import perf_counter
 from typing import Any
 
 from streamjoin.joins.candidates import Check, Found, checks_of
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.choosing import Samples, choose, choose_again, choose_order
 from streamjoin.joins.sliding.subwindow import Subwindow
@@ -79,8 +79,10 @@ class ProbeSlice:
                 yield from deliver(Found(batch, subwindow, matches, order, checks, self.mirrored))
 
 
-class Manager:
+class Manager(SlidingExecutor):
     """Two chains, and the steps over them; ``chooses`` lets samples choose their structures."""
+
+    symmetric = False  # self-joins: one probe finds the matches of both roles
 
     def __init__(
         self,
@@ -99,10 +101,20 @@ class Manager:
         self._learnt_before: tuple[Samples, list[Any]] | None = None  # until rows are stored
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
-        """The two chains, the only part."""
+    def manager(self) -> "Manager":
+        """The manager itself: both windows are here."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
+        """The two chains."""
         self.undo()
         return [self.chains]
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        inserted, self.inserted = self.inserted, []
+        return inserted
 
     def learn(self, batches: Batches) -> None:
         """Let chains look which layout and structure are best now.
@@ -214,12 +226,6 @@ class Manager:
         self.insert_batches(list(batches.values()))
         self.inserted = []
 
-    is_lasting = False  # an index moves its rows
-    can_undo = False  # what is stored
-
-    def begin(self) -> None:
-        """Do nothing: a probe can be undone until its rows are stored."""
-
     def undo(self) -> None:
         """Forget what a probe has learnt whose rows were not stored."""
         if self._learnt_before is not None:
@@ -227,17 +233,6 @@ class Manager:
             for chain, before in choices:
                 chain.choices = before
             self._learnt_before = None
-
-    def conclude(self) -> None:
-        """Do nothing: there is nothing to keep for it."""
-
-    def would_expire(self, clock: Clock) -> bool:
-        """Whether `expire` drops anything; it may."""
-        return True
-
-    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Give nothing: a match is found as soon as both rows are there."""
-        return iter(())
 
     @property
     def holdings(self) -> Holdings:
@@ -263,9 +258,6 @@ class Manager:
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
         self.threads = threads
-
-    def report(self) -> None:
-        """Nothing is ever lost here."""
 
     def expire_before(self, bounds: Mapping[Side, int]) -> None:
         """Drop the subwindows whose rows all have times, or ordinals, before these."""

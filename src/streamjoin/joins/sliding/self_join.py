@@ -22,6 +22,11 @@ from streamjoin.plans.plan import JoinPlan
 class SelfJoin(Manager):
     """A manager whose two chains are one; ``symmetric`` tells that one probe finds both."""
 
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once; they are."""
+        return True
+
     def __init__(
         self,
         plan: JoinPlan,

@@ -28,7 +28,7 @@ from streamjoin.joins.arranging import fetch_stored
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.deliver import Delivery, leave_in_place
-from streamjoin.joins.executor import Deliver
+from streamjoin.joins.executor import CoreReport, Deliver
 from streamjoin.joins.messages import Part, Problem, Span, Step, Work
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
@@ -163,6 +163,11 @@ class Core:
                 yield Part(step, step.first, held)
                 held, matches = {side: [] for side in SIDES}, 0
         yield Part(step, step.last, held)
+
+    def report(self) -> CoreReport:
+        """Tell what the core holds, and for how long it has worked."""
+        rows = {side: len(chain) for side, chain in self.manager.chains.items()}
+        return CoreReport(self.number, self.is_alive, rows, self.busy_seconds)
 
     def _die(self, error: Exception) -> None:
         lost = sum(len(chain) for chain in self.manager.chains.values())

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError
 from streamjoin.joins.channels import Channel
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.executor import Batches, Clock, CoreReport, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step, Work
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
@@ -39,6 +39,7 @@ from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import lend
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
+from streamjoin.plans.prepared import Prepared
 
 N = TypeVar("N", int, float)
 FANOUT = 8  # of both trees
@@ -56,7 +57,7 @@ class Timing:
     gathered: float
 
 
-class SplitExecutor:
+class SplitExecutor(SlidingExecutor):
     """Join cores with a part of the windows each; the module docstring gives the design."""
 
     def __init__(
@@ -135,10 +136,24 @@ class SplitExecutor:
         return sum_by_name([core.manager.commands for core in self.cores])
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
+    def streaming(self) -> "SplitExecutor":
+        """The executor itself: cores need not wait for each other."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
         """The chains of every core, when all have done what they were sent."""
         self.wait()
-        return [core.manager.parts[0] for core in self.cores]
+        return [pair for core in self.cores for pair in core.manager.chain_pairs]
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the cores have inserted by their last step, once."""
+        self.wait()
+        return [batch for core in self.cores for batch in core.manager.take_inserted()]
+
+    def report_cores(self) -> list[CoreReport]:
+        """Tell what each core holds, and for how long it has worked."""
+        return [core.report() for core in self.cores]
 
     @property
     def turns(self) -> dict[Side, dict[str, int]]:
@@ -146,8 +161,8 @@ class SplitExecutor:
         self.wait()
         return {side: asdict(turn) for side, turn in self.cores[0].turns.items()}
 
-    @turns.setter
-    def turns(self, saved: dict[Side, dict[str, int]]) -> None:
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Go on with the turns of before."""
         for core in self.cores:
             core.turns = {side: Turn(**turn) for side, turn in saved.items()}
 
@@ -178,26 +193,6 @@ class SplitExecutor:
         _, self._arrived = self._span(batches)
         with self._sending:
             distributor.send(Work(self.living, inserts=True))
-
-    is_lasting = False  # an index moves its rows
-    can_undo = False  # what is stored
-
-    def begin(self) -> None:
-        """Do nothing: a probe can be undone until its rows are stored."""
-
-    def undo(self) -> None:
-        """Do nothing now: the cores drop what is left of a probe when the next one comes."""
-
-    def conclude(self) -> None:
-        """Do nothing: there is nothing to keep for it."""
-
-    def would_expire(self, clock: Clock) -> bool:
-        """Whether `expire` drops anything; it may."""
-        return True
-
-    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Give nothing: a match is found as soon as both rows are there."""
-        return iter(())
 
     @property
     def holdings(self) -> Holdings:

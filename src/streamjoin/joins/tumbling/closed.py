@@ -11,20 +11,22 @@ Should the condition fail on a row, by a division by zero for instance, the wind
 halves, and these in halves, until what fails is one window: the others lose nothing.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamjoin.choice.decision_tree import Decision
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Check, Found
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
-from streamjoin.joins.executor import Deliver
+from streamjoin.joins.executor import Deliver, OnePiece
 from streamjoin.joins.rows import Rows
+from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared
 from streamjoin.kernels.compile import Keys
@@ -33,6 +35,9 @@ from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
+
+if TYPE_CHECKING:
+    from streamjoin.joins.tumbling.adviser import Adviser
 
 MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
@@ -191,3 +196,27 @@ def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
 def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
     """Return as many equalities as a plan has, and the ranges."""
     return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)
+
+
+class ClosingWindows(OnePiece):
+    """What windows that close answer alike."""
+
+    is_lasting = True
+    can_undo = True
+    chain_pairs: Sequence[dict[Side, Chain]] = ()
+    adviser: "Adviser"
+    inserted: list[Prepared]  # by the last step
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the last window that closed was joined, where that was left to us, and why."""
+        return self.adviser.decision
+
+    def decide_by_rows_alone(self) -> None:
+        """Let no clock, and nothing seen before, decide how windows are joined."""
+        self.adviser.decides = False
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        inserted, self.inserted = self.inserted, []
+        return inserted

@@ -22,7 +22,12 @@ import numpy as np
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
 from streamjoin.joins.tumbling.adviser import Adviser
-from streamjoin.joins.tumbling.closed import MOST_JOIN_BYTES, ClosedRows, raise_failed
+from streamjoin.joins.tumbling.closed import (
+    MOST_JOIN_BYTES,
+    ClosedRows,
+    ClosingWindows,
+    raise_failed,
+)
 from streamjoin.joins.tumbling.eager_window import EagerWindow
 from streamjoin.joins.tumbling.pending import (
     WINDOW,
@@ -50,7 +55,7 @@ class UndoNotes:
     closing: list[EagerWindow] = field(default_factory=list)  # those that have begun to close
 
 
-class TumblingJoin:
+class TumblingJoin(ClosingWindows):
     """The windows that are open; ``open_window`` decides how a new one is joined."""
 
     def __init__(
@@ -71,9 +76,6 @@ class TumblingJoin:
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
         self._notes: UndoNotes | None = None  # one that can be undone
-
-    is_lasting = True
-    can_undo = True
 
     def begin(self) -> None:
         """Begin a step."""
@@ -186,6 +188,21 @@ class TumblingJoin:
                 batch = batch.select(waits)
             self.pending[batch.side].insert(batch)
         self.seconds["insert"] += perf_counter() - begin
+
+    @property
+    def closing(self) -> "TumblingJoin":
+        """The executor itself: its windows close."""
+        return self
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether no eager window lacks rows that it had before."""
+        return all(window.is_whole for window in self.eager.values())
+
+    def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Join rows that are all there, beside what is held; nothing is inserted."""
+        sides = {side: batch.stored for side, batch in batches.items()}
+        yield from self.closed.join(sides, deliver or self.deliver)
 
     @property
     def has_runs(self) -> bool:
@@ -324,6 +341,3 @@ class TumblingJoin:
         waiting = [each.first for pending in self.pending.values() for each in pending.waiting]
         first = min([*waiting, *self.eager], default=None)
         return None if first is None else (part.start(first), part.start(first + 1))
-
-    def report(self) -> None:
-        """Nothing is ever lost here."""

@@ -19,9 +19,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.executor import Clock
-from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.tumbling.join import TumblingJoin
+from streamjoin.joins.executor import Clock, ClosingExecutor
 from streamjoin.joins.tumbling.pending import window_numbers
 from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
@@ -92,7 +90,7 @@ class ClosingCore(JoinCore):
         if kept is None or not self._can_go_on(kept):
             kept = Kept(self.spec.make_engine())
             # What it has seen, and how fast, only this worker knows: attempts would differ.
-            self._windows(kept).adviser.decides = False
+            self._windows(kept).decide_by_rows_alone()
         missing = [each for each in manifest.segments if each.id not in kept.segments]
         if missing:
             self.metrics.cache_misses += 1
@@ -118,25 +116,18 @@ class ClosingCore(JoinCore):
         if live == set(kept.segments):
             return True
         windows, part = self._windows(kept), self.plan.window_part
-        if part is None or not isinstance(windows, TumblingJoin) or windows.has_runs:
+        if part is None or windows.has_runs:
             return False
         closed = self._as_key(self.manifest.watermark_ms)
         stale = [last for id_, (_, last) in kept.segments.items() if id_ not in live]
         first = None if closed is None else part.start(int(part.numbers(np.array([closed]))[0]))
         return not stale or (first is not None and max(stale) < first)
 
-    def _windows(self, kept: Kept) -> TumblingJoin | SessionJoin:
+    def _windows(self, kept: Kept) -> ClosingExecutor:
         """Return the windows of an engine."""
-        join = kept.engine.executor
-        assert isinstance(join, TumblingJoin | SessionJoin)
-        return join
-
-    def _inserted(self) -> list[Prepared]:
-        """Take what the engine has stored in this batch."""
-        assert self.kept is not None
-        windows = self._windows(self.kept)
-        inserted, windows.inserted = windows.inserted, []
-        return inserted
+        closing = kept.engine.executor.closing
+        assert closing is not None
+        return closing
 
     def _add(self, batch: Prepared) -> None:
         """Write stored rows as segments, one for each of a few windows."""

@@ -229,7 +229,7 @@ class JoinCore:
         manifest, store, kept = self.manifest, self.store, self.kept
         is_complete = kept is not None and all(e.id in kept.segments for e in manifest.segments)
         if kept is not None and is_complete:
-            for batch in self._inserted():
+            for batch in kept.engine.executor.take_inserted():
                 self._add(batch)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
@@ -261,13 +261,6 @@ class JoinCore:
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
         self.metrics.describe(manifest, None if kept is None else kept.engine)
-
-    def _inserted(self) -> list[Prepared]:
-        """Take what the engine has stored in this batch."""
-        assert self.kept is not None
-        manager = self.kept.engine.manager
-        inserted, manager.inserted = manager.inserted, []
-        return inserted
 
     def _adapt(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
