@@ -16,9 +16,10 @@ from streamjoin.api.opening import Opening
 from streamjoin.api.stats import JoinStats
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.deliver import Delivery, leave_in_place
+from streamjoin.joins.deliver import Delivery, leave_and_name
 from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
+from streamjoin.joins.lives import LifeObserver
 from streamjoin.kernels.interrupts import opened, provisional
 from streamjoin.keys.operands import Side
 from streamjoin.options.config import JoinConfig
@@ -37,6 +38,7 @@ class JoinState:
     opening: Opening = field(default_factory=Opening)
     engine: Engine | None = None
     growth: Growth = field(default_factory=Growth)
+    observer: LifeObserver | None = None  # of what becomes of each row
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -114,7 +116,7 @@ class JoinState:
         return found
 
     def _find(self, engine: Engine, batches: Batches) -> list[Any]:
-        return engine.find(batches) + self.follow(engine, leave_in_place)
+        return engine.find(batches) + self.follow(engine, leave_and_name)
 
     def submit(self, engine: Engine, left: Any, right: Any) -> None:
         """Send rows to the threads that join a source."""
@@ -166,9 +168,10 @@ class JoinState:
             opening.hold(batches)
             return [], []
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
-        engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
+        is_one = is_self and not opening.has_rows
+        engine = make_engine(self.config, schemas, is_self=is_one, observer=self.observer)
         waited: list[Delivery] = []
-        with provisional():  # an interrupt leaves all that waits, and no engine
+        with provisional(), engine.attempt_whole():  # an interrupt leaves all that waits, no engine
             for step in opening.steps:
                 fitting = {
                     side: conform_batch(batch, schemas[side], side)

@@ -132,8 +132,9 @@ class Pipeline:
 
     def _counted(self, gathered: Gathered) -> Iterator[Delivery]:
         for delivery in gathered.found:
-            self.engine.counters.matches += delivery.matches
-            yield delivery
+            yield self.engine.take(delivery)
+        if gathered.ends and gathered.step.clock is not None:
+            self.engine.end_lives(gathered.step.clock)
 
 
 def stream_through(
@@ -148,6 +149,8 @@ def stream_through(
             with held(), shielded():
                 join.release()
                 engine.streaming = None
+                if not engine.collector.count:  # rows that wait may meet any other
+                    engine.end_lives(engine.clock)
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:

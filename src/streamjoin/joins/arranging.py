@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, confirm_pairs
+from streamjoin.joins.candidates import Found, Pairs, confirm_pairs
 from streamjoin.joins.deliver import concat_columns
 from streamjoin.joins.punctuation import matched_groups
 from streamjoin.kernels.compile import Int, Keys, RowIds, kernel
@@ -45,6 +45,8 @@ def fetch_stored(found: Found, ordering: Ordering) -> Iterator[pa.RecordBatch]:
     for probes, rows in confirm_pairs(found):
         stored = found.subwindow.rows.take(rows)
         order = [pa.array(each) for each in (probes, *matched_groups(ordering, found, rows))]
+        if found.batch.plan.names_rows:
+            order.insert(0, pa.array(found.subwindow.ordinals_of(rows)))
         names = [str(number) for number in range(stored.num_columns + len(order))]
         yield pa.RecordBatch.from_arrays([*stored.columns, *order], names)
 
@@ -76,6 +78,16 @@ def add_probing_columns(
     stored = half.select(range(len(schema) - found.num_columns))
     left, right = (found, stored) if batch.side == "left" else (stored, found)
     return concat_columns(left, right, schema)
+
+
+def name_half(half: pa.RecordBatch, batch: Prepared, ordering: Ordering) -> tuple[Pairs, ...]:
+    """Return the matches of a half by the ordinals of their rows, if these are to be told."""
+    if not batch.plan.names_rows:
+        return ()
+    assert batch.ordinals is not None
+    behind = 2 if ordering.precision is None else 3  # the place, and the group
+    stored = half.column(half.num_columns - behind).to_numpy()
+    return (Pairs(batch.side, batch.ordinals[places_of(half, ordering)], stored),)
 
 
 def interleave(batches: Sequence[pa.RecordBatch], arrivals: Sequence[Keys]) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
 """From a configuration and two schemas to what joins: an engine, or rows that are all there."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.registry import make_lazy
 from streamjoin.joins.executor import Deliver, Executor
+from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager
@@ -42,22 +44,25 @@ def make_engine(
     numbers: bool = False,
     manager: Callable[..., Manager] = Manager,
     seed: int | None = None,
+    observer: LifeObserver | None = None,
 ) -> Engine:
     """Bind a configuration to the schemas of both sides.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
-    that of hashes, the secret of this process if None.
+    that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
+    each row.
     """
     condition = config.condition(schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
     plan = plan.seeded(process_seed() if seed is None else seed)
+    plan = replace(plan, names_rows=observer is not None)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
     check_ranges(algorithm, len(plan.open_ranges), config.on)
     schema = joined_schema(schemas["left"], schemas["right"])
     ordering = config.ordering
-    numbers = numbers or ordering is not None
+    numbers = numbers or ordering is not None or observer is not None
     threads, chooses = config.threads_each, algorithm == "auto"
 
     def given(found: Found) -> Iterator[Delivery]:
@@ -80,7 +85,9 @@ def make_engine(
         join = manager(plan, chains(), given, threads, chooses)
     order = None if config.order is None else bind_order(config.order, schemas)
     wait = None if config.batch_us is None else config.batch_us / 1e6
-    return Engine(plan, join, schema, order, numbers, Collector(config.batch_rows, wait))
+    collector = Collector(config.batch_rows, wait)
+    lives = None if observer is None else RowLives(plan, observer)
+    return Engine(plan, join, schema, order, numbers, collector, lives)
 
 
 def make_closing(
@@ -111,7 +118,7 @@ def make_closed_rows(
     judge = adviser or adviser_of(config)
 
     def make_manager(inner: JoinPlan, threads: int) -> Manager:
-        chains = make_chains(inner, None, structure, False, threads, 1)
+        chains = make_chains(inner, None, structure, plan.names_rows, threads, 1)
         return Manager(inner, chains, deliver, threads, structure == "auto")
 
     def choose(sides: Mapping[Side, Prepared], threads: int) -> Lazy | None:

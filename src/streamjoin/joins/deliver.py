@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, check_pairs, confirm_pairs
+from streamjoin.joins.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
 from streamjoin.joins.punctuation import Stars, order_columns
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
@@ -22,6 +22,15 @@ class Delivery:
     matches: int
     rows: list[pa.RecordBatch] = field(default_factory=list)
     stars: Stars | None = None  # ordered joins: which rows have found them
+    pairs: tuple[Pairs, ...] = ()  # the rows of the matches, if these are to be told
+
+
+@dataclass(frozen=True)
+class LeftInPlace:
+    """What was found and stays where it is, with the rows of its matches if these are told."""
+
+    found: Found
+    pairs: tuple[Pairs, ...] = ()
 
 
 Names = dict[Side, tuple[str, ...]]  # columns of each side
@@ -45,7 +54,8 @@ def gather(
         joined = [concat_columns(left, right, schema, order)]
         if found.mirrored:
             joined.append(concat_columns(right, left, schema))
-        yield Delivery(len(joined) * probes.size, joined)
+        pairs = name_pairs(found, probes, rows)
+        yield Delivery(len(joined) * probes.size, joined, pairs=pairs)
 
 
 def concat_columns(
@@ -57,6 +67,10 @@ def concat_columns(
 
 def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Count the matches; where no check is left, without looking at a single pair."""
+    if found.batch.plan.names_rows:
+        named = name_all_pairs(found)
+        yield Delivery(sum(pairs.probing.size for pairs in named), pairs=named)
+        return
     if found.batch.plan.has_residuals:
         matches = sum(probes.size for probes, _ in confirm_pairs(found))
     elif found.checks:
@@ -69,6 +83,17 @@ def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
 def leave_in_place(found: Found) -> Iterator[Found]:
     """Leave what was found where it is."""
     yield found
+
+
+def leave_and_name(found: Found) -> Iterator[LeftInPlace]:
+    """Leave what was found where it is, but look which rows match if these are to be told."""
+    yield LeftInPlace(found, name_all_pairs(found) if found.batch.plan.names_rows else ())
+
+
+def name_all_pairs(found: Found) -> tuple[Pairs, ...]:
+    """Return all matches by the ordinals of their rows."""
+    blocks = (name_pairs(found, probes, rows) for probes, rows in confirm_pairs(found))
+    return tuple(pairs for block in blocks for pairs in block)
 
 
 def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:

@@ -20,7 +20,7 @@ it is when the first of them expires, and rows that were inserted are taken out 
 What gives matches as they are found is called ``..._iter``; all of them must be taken.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -32,8 +32,9 @@ import pyarrow as pa
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.deliver import Delivery, leave_in_place
+from streamjoin.joins.deliver import Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
+from streamjoin.joins.lives import RowLives
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
@@ -78,7 +79,7 @@ class PreparedPush:
     """Batches that are pushed together, prepared."""
 
     prepared: dict[Side, Prepared]
-    counts: dict[Side, int]  # rows that came, those too that cannot match
+    rows: dict[Side, pa.RecordBatch]  # all that came, those too that cannot match, in their order
     interleaved: bool  # whether some rows of right came before some of left
 
 
@@ -93,9 +94,11 @@ class Engine:
         order: Operands | None = None,
         numbers: bool = False,
         collector: Collector | None = None,
+        lives: RowLives | None = None,
     ) -> None:
         self.plan, self.executor, self.schema, self.order = plan, executor, schema, order
-        self.numbers = numbers or plan.counted is not None  # whether rows are numbered
+        self.lives = lives  # if what becomes of each row is to be told
+        self.numbers = numbers or plan.counted is not None or lives is not None
         self.streaming: Streaming | None = None  # has the windows while a source is read
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
@@ -119,7 +122,7 @@ class Engine:
         self._is_committed = False
         counters = self.counters.copy()
         before = counters, dict(self.newest), self.watermark, self.is_over, self._unsettled
-        waiting = self.collector.mark
+        waiting, take_lives_back = self.collector.mark, self.mark_lives()
         self.executor.begin()
         try:
             checkpoint()
@@ -132,9 +135,37 @@ class Engine:
                 self._unsettled = before[-1]
                 self.collector.restore(waiting)
                 self.executor.undo()
+                take_lives_back()
             raise
         finally:
             self.executor.conclude()
+            if self.lives is not None:
+                self.lives.keep()
+
+    @contextmanager
+    def attempt_whole(self) -> Iterator[None]:
+        """Do the first of all things, after which there is no engine if anything goes wrong."""
+        take_lives_back = self.mark_lives()
+        try:
+            yield
+        except BaseException:
+            take_lives_back()
+            raise
+        if self.lives is not None:
+            self.lives.keep()
+
+    def mark_lives(self) -> Callable[[], None]:
+        """Return what takes all back that is told of rows from here on."""
+        return do_nothing if self.lives is None else self.lives.mark()
+
+    def take(self, item: Delivery | LeftInPlace) -> Any:
+        """Tell of matches, and count those that are delivered; all pass here, each once."""
+        if self.lives is not None:
+            self.lives.match(item.pairs)
+        if isinstance(item, LeftInPlace):
+            return item.found
+        self.counters.matches += item.matches
+        return item
 
     def _commit(self) -> None:
         """Note that there is no way back."""
@@ -181,7 +212,13 @@ class Engine:
         if choose is not None:
             for side, batch in push.prepared.items():
                 batch.is_stored = choose(side, batch)
-        yield from self._probe_and_insert(push.prepared, push.interleaved)
+        take_lives_back = self.mark_lives()
+        try:
+            self.arrive(push)
+            yield from self._probe_and_insert(push.prepared, push.interleaved)
+        except StreamJoinError:
+            take_lives_back()
+            raise
         self.count(push)
         yield from self.close_iter()
 
@@ -191,6 +228,7 @@ class Engine:
         In batch mode they wait until there are enough, or for `submit_waiting`.
         """
         push = self.prepare(batches)
+        self.arrive(push)
         self.count(push)
         if not self.collector.is_on:
             self._threads.submit(push.prepared, push.interleaved, self.clock)
@@ -216,6 +254,7 @@ class Engine:
         """Let rows wait until `flush`, or until `find`."""
         self.settle()
         push = self.prepare(batches)
+        self.arrive(push)
         self.count(push)
         self.collector.add(push.prepared)
 
@@ -223,27 +262,38 @@ class Engine:
         """Join all rows that wait; windows that they held open are then to be closed."""
         self.settle()
         waiting = self.collector.concatenate()
-        try:
+        with self._dropping_what_waits():
             found = list(self._probe_and_insert(waiting, self.numbers))
+        self.collector.clear()
+        return found
+
+    @contextmanager
+    def _dropping_what_waits(self) -> Iterator[None]:
+        """Drop the rows that wait if these cannot be joined."""
+        take_lives_back = self.mark_lives()
+        try:
+            yield
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
                 "without the one that this is about"
             )
+            take_lives_back()
+            self._lose(self.collector.concatenate().values())
             self.collector.clear()
             raise
-        self.collector.clear()
-        return found
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
         self.collect(batches)
         probing = self.collector.concatenate()
-        found = list(self.executor.probe(probing, self.numbers, deliver=leave_in_place))
+        with self._dropping_what_waits():
+            left = self.executor.probe(probing, self.numbers, deliver=leave_and_name)
+            found = [self.take(each) for each in left]
         if self.executor.is_lasting:
             self.collector.clear()
             self._insert(probing)
-            return [*found, *self.close_iter(leave_in_place)]
+            return [*found, *self.close_iter(leave_and_name)]
         self._unsettled = probing
         return found
 
@@ -261,38 +311,48 @@ class Engine:
         begin = perf_counter()
         orders: Orders = {}
         prepared: dict[Side, Prepared] = {}
+        rows: dict[Side, pa.RecordBatch] = {}
         for side, batch in batches.items():
             if self.order is not None:
                 batch, orders[side] = sort_by(batch, self.order.values(side, batch))
-            prepared[side] = prepare(self.plan, side, batch, self.watermark)
-        counts = {side: batch.num_rows for side, batch in batches.items()}
+            rows[side] = batch
+            prepared[side] = prepare(self.plan, side, batch, self.watermark, self.is_over)
         if self.numbers:
+            counts = {side: batch.num_rows for side, batch in rows.items()}
             number_step(prepared, counts, self.counters.rows, orders, self.plan.counted)
         self.seconds["keys"] += perf_counter() - begin
-        return PreparedPush(prepared, counts, len(orders) == 2)
+        return PreparedPush(prepared, rows, len(orders) == 2)
+
+    def arrive(self, push: PreparedPush) -> None:
+        """Tell of rows that come, before they are counted."""
+        if self.lives is not None:
+            for side, batch in push.prepared.items():
+                self.lives.arrive(side, self.counters.rows[side], push.rows[side], batch)
 
     def _probe_and_insert(
         self, prepared: dict[Side, Prepared], interleaved: bool
     ) -> Iterator[Delivery]:
         """Find matches, give their rows, and store what came."""
-        matches = 0
+        before = self.counters.matches
         try:
             for delivery in self.executor.probe(prepared, interleaved):
-                matches += delivery.matches
-                yield delivery
+                yield self.take(delivery)
+        except StreamJoinError:
+            self.counters.matches = before
+            raise
         except MemoryError as error:
+            matches, self.counters.matches = self.counters.matches - before, before
             raise StreamJoinError(
                 f"the matches of this step do not fit into memory, after {matches:,} of them "
                 f"({error}); push fewer rows at a time, or leave them where they are with find(), "
                 "which can count them, or fetch some at a time"
             ) from error
         self._insert(prepared)
-        self.counters.matches += matches
 
     def count(self, push: PreparedPush) -> None:
         """Count what has come."""
         for side, rows in push.prepared.items():
-            self.counters.rows[side] += push.counts[side]
+            self.counters.rows[side] += push.rows[side].num_rows
             self.counters.late += rows.late.size
             self.counters.null_times += rows.null_times
             if rows.newest is not None:
@@ -341,10 +401,8 @@ class Engine:
         clock = self.clock
         try:
             if self.plan.closes:
-                for delivery in self.executor.close(clock, deliver):
-                    if deliver is None:
-                        self.counters.matches += delivery.matches
-                    yield delivery
+                for item in self.executor.close(clock, deliver):
+                    yield self.take(item)
         except StreamJoinError:
             self._expire(clock)
             raise
@@ -357,7 +415,24 @@ class Engine:
             return
         if self.executor.would_expire(clock):
             self._commit()
+        closing = self.executor.closing if self.lives is not None else None
+        closed = {} if closing is None else closing.find_closed(clock)
         self.executor.expire(clock)
+        if closing is not None:
+            self._lose(closing.take_lost())
+        self.end_lives(clock, closed)
+
+    def end_lives(self, clock: Clock, closed: Mapping[Side, Keys] | None = None) -> None:
+        """Tell of the rows that no row can meet any more; all ends pass here."""
+        if self.lives is not None:
+            self.lives.end(clock, closed)
+
+    def _lose(self, batches: Iterable[Prepared]) -> None:
+        """Tell of rows that an error has dropped."""
+        if self.lives is not None:
+            for batch in batches:
+                assert batch.ordinals is not None
+                self.lives.lose(batch.side, batch.ordinals)
 
     def follow(self, delay: int, deliver: Deliver | None = None) -> list[Any]:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
@@ -375,6 +450,10 @@ def collected(deliveries: Iterator[Any]) -> list[Any]:
         error.found = [*found, *error.found]
         raise
     return found
+
+
+def do_nothing() -> None:
+    """Do nothing."""
 
 
 def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from streamjoin.choice.decision_tree import Decision
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
@@ -272,6 +273,14 @@ class ClosingExecutor(Executor, Protocol):
     @property
     def span(self) -> tuple[int, int] | None:
         """The earliest time that is held or can be, and when the first window ends."""
+        ...
+
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of rows whose windows end by now, where no clock tells."""
+        ...
+
+    def take_lost(self) -> list[Prepared]:
+        """Return the rows of windows that have failed, once, if rows are told."""
         ...
 
     def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:

@@ -29,6 +29,7 @@ class Step:
     deliver: Deliver | None = None  # what becomes of matches, if not joined rows
     is_last: bool = False  # a mark without rows: when it comes back, so has all before it
     holder: Lent | None = None  # tells whether it has been interrupted
+    clock: Clock | None = None  # how far the streams have come, once it is inserted
 
     def arrivals(self, side: Side, places: RowIds | slice = slice(None)) -> Keys:
         """Return the arrivals of rows, by their places in a batch."""

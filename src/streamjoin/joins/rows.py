@@ -109,6 +109,15 @@ class Ordinals:
         self.column.drop_first(count)
         self.first = int(self.column.values[0]) if self.size else 0
 
+    def glimpse(self) -> "Ordinals":
+        """Return the numbers that are here now, whatever comes or goes."""
+        seen = Ordinals()
+        seen.first, seen.size = self.first, self.size
+        if self.column is not None:
+            seen.column = Column()
+            seen.column.slots, seen.column.size = self.column.values, self.column.size
+        return seen
+
     def count_before(self, number: int) -> int:
         """Count the numbers below another one; count windows only."""
         if self.column is None:

@@ -220,9 +220,19 @@ class Selection:
 
 
 def prepare(
-    plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
+    plan: JoinPlan,
+    side: Side,
+    batch: pa.RecordBatch,
+    watermark: int | None = None,
+    is_over: bool = False,
 ) -> Prepared:
-    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer."""
+    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer.
+
+    Once a stream ``is_over``, all rows are late; where there are times, the watermark says so.
+    """
+    if is_over and plan.time_part is None:
+        none, late = prepare(plan, side, batch.slice(0, 0)), np.arange(batch.num_rows)
+        return replace(none, positions=no_rows(), late=late)
     groups = plan.groups
     if groups is None:
         return prepare_matching(plan, side, batch, watermark)

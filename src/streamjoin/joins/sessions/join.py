@@ -223,6 +223,14 @@ class SessionJoin(ClosingWindows):
             yield from time_items(joined, self.seconds, "probe")
         raise_failed(errors)
 
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of the rows of sessions that end by now, if rows are told."""
+        ended = self._find_ended(clock)
+        if ended is None:
+            return {}
+        found = {side: held.ordinals_of(ended.rows[side][0]) for side, held in self.held.items()}
+        return {side: ordinals for side, ordinals in found.items() if ordinals is not None}
+
     def _cut_into_joins(self, ended: Ended) -> Iterator[tuple[int, int]]:
         """Cut what has ended so that the rows of some sessions are not too many for a join."""
         parts = -(-sum(held.held.nbytes for held in self.held.values()) // MOST_JOIN_BYTES)

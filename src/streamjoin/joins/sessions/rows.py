@@ -140,7 +140,13 @@ class SessionRows:
             self.side,
             self.held.rows.take(rows.astype(np.int32)),
             self.held.keys().take(rows),
+            ordinals=self.ordinals_of(rows),
         )
+
+    def ordinals_of(self, rows: Keys) -> Keys | None:
+        """Return the ordinals of rows, if rows are told."""
+        ordinals = self.held.ordinals_from(0)
+        return None if ordinals is None else ordinals[rows]
 
     def first_rows(self, count: int) -> Prepared | None:
         """Gather those of the first rows that are not gone; None if all are."""

@@ -17,9 +17,10 @@ from streamjoin.joins.arranging import (
     arrange,
     fetch_stored,
     interleave,
+    name_half,
     places_of,
 )
-from streamjoin.joins.candidates import Found, checks_of
+from streamjoin.joins.candidates import Found, Pairs, checks_of
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.executor import Clock
 from streamjoin.joins.messages import Step
@@ -69,6 +70,7 @@ class Fetcher:
         step, sides, places = published.step, published.sides[inside], published.places[inside]
         joined: list[pa.RecordBatch] = []
         arrivals: list[Keys] = []
+        pairs: list[Pairs] = []
         for side, batch in step.batches.items():
             mine = np.flatnonzero(sides == NUMBERS[side])
             if not mine.size or starts[mine[0]] == ends[mine[-1]]:
@@ -83,13 +85,14 @@ class Fetcher:
                 if halves:
                     half = arrange(halves, ORDERING)
                     joined.append(add_probing_columns(half, role, ORDERING, self.schema))
+                    pairs += name_half(half, role, ORDERING)
                     place = places_of(half, ORDERING)
                     arrivals.append(
                         step.arrivals(side, place) if step.interleaved else place.astype(np.int64)
                     )
         if (step.interleaved or self.symmetric) and len(joined) == 2:
             joined = [interleave(joined, arrivals)]
-        return Delivery(sum(each.num_rows for each in joined), joined)
+        return Delivery(sum(each.num_rows for each in joined), joined, pairs=tuple(pairs))
 
     def _found(
         self, batch: Prepared, places: RowIds, starts: Positions, ends: Positions, rows: Positions

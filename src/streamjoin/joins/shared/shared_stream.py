@@ -101,7 +101,7 @@ class SharedStream:
         if self._stuck is not None:
             self._put_stuck_rows_behind()
         self._count += 1
-        step = Step(self._count, batches, interleaved)
+        step = Step(self._count, batches, interleaved, clock=clock)
         coming: dict[Side, Prepared] = {side: each for side, each in batches.items() if len(each)}
         if self.symmetric:
             coming.pop("right", None)

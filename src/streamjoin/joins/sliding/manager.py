@@ -251,6 +251,8 @@ class Manager(SlidingExecutor):
     def expiry_bounds(self, clock: Clock) -> dict[Side, int]:
         """Return before which time, or ordinal, rows have left the window by now."""
         window = self.plan.counted
+        if window is not None and clock.is_over:
+            return dict(clock.arrived)
         if window is not None:
             return {side: clock.arrived[side] - size for side, size in window.items()}
         return {} if clock.watermark is None else self.plan.needed_from(clock.watermark)

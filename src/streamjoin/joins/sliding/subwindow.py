@@ -24,7 +24,7 @@ import numpy as np
 from streamjoin.indexes.matches import Candidates
 from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.rows import Column, Ordinals, Rows
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, RowIds
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
@@ -148,6 +148,11 @@ class Subwindow:
             self.rows.seal()
             self.index.seal()
             self.is_sealed = True
+
+    def ordinals_of(self, rows: RowIds) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
+        assert self.ordinals is not None
+        return self.ordinals.of(rows)
 
     @property
     def last(self) -> int:

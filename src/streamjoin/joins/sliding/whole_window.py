@@ -110,7 +110,8 @@ class WholeWindowSubwindow(Subwindow):
 
     def glimpse(self) -> "WholeWindowSubwindow":
         """Return the window as it is now, to be read while rows come and go."""
-        return replace(self, rows=self.rows.glimpse())
+        ordinals = None if self.ordinals is None else self.ordinals.glimpse()
+        return replace(self, rows=self.rows.glimpse(), ordinals=ordinals)
 
     def _expire_oldest(self, count: int) -> None:
         """Forget the oldest rows, and their tuples."""

@@ -270,6 +270,7 @@ class SplitExecutor(SlidingExecutor):
             step = self.next_step(batches, interleaved, deliver, is_last)
             if clock is not None:
                 self._arrived = step.last
+                step = replace(step, clock=clock)
             self._sent[step.number] = perf_counter()
             distributor.send(Work(self.living, step, inserts=clock is not None, clock=clock))
         return step

@@ -23,7 +23,13 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.arranging import add_probing_columns, arrange, interleave, places_of
+from streamjoin.joins.arranging import (
+    add_probing_columns,
+    arrange,
+    interleave,
+    name_half,
+    places_of,
+)
 from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
@@ -160,7 +166,9 @@ class Combiner:
         if step.interleaved and len(batches) == 2:
             batches = [interleave(batches, [step.arrivals(*each) for each in places])]
         stars = Stars(step.batches, since, part.upto, places)
-        return Delivery(sum(batch.num_rows for batch in batches), batches, stars)
+        named = (name_half(half, step.batches[side], ordering) for side, half in halves)
+        pairs = tuple(each for every in named for each in every)
+        return Delivery(sum(batch.num_rows for batch in batches), batches, stars, pairs)
 
 
 def grow(

@@ -24,12 +24,12 @@ from streamjoin.joins.candidates import Check, Found
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
-from streamjoin.joins.executor import Deliver, OnePiece
+from streamjoin.joins.executor import Clock, Deliver, OnePiece
 from streamjoin.joins.rows import Rows
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
@@ -49,13 +49,19 @@ class ClosedSide:
 
     rows: Rows
     keys: KeyColumns
+    ordinals: Keys | None = None
 
     @classmethod
     def of(cls, batch: Prepared) -> "ClosedSide":
         """Hold the rows of a batch."""
         rows = Rows(copies=False)
         rows.append(batch.rows)
-        return cls(rows, batch.keys)
+        return cls(rows, batch.keys, batch.ordinals)
+
+    def ordinals_of(self, rows: RowIds) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
+        assert self.ordinals is not None
+        return self.ordinals[rows]
 
 
 def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
@@ -122,6 +128,7 @@ class ClosedRows:
     ) -> None:
         self.plan, self.make_manager, self.choose = plan, make_manager, choose
         self.threads = threads
+        self.lost: list[Prepared] = []  # rows of windows that failed, if rows are told
 
     @cached_property
     def within_one(self) -> JoinPlan:
@@ -164,6 +171,7 @@ class ClosedRows:
             each = np.unique(np.concatenate(list(numbers.values())))
             if each.size == 1:
                 errors.append(error)
+                self.note_lost(sides)
                 return
             middle = each[each.size // 2]
             for is_upper in (False, True):
@@ -172,6 +180,11 @@ class ClosedRows:
                     for side, batch in sides.items()
                 }
                 yield from self.join_windows(half, deliver, column, errors)
+
+    def note_lost(self, sides: Sides) -> None:
+        """Note that rows are dropped with their window, which has failed."""
+        if self.plan.names_rows:
+            self.lost += sides.values()
 
     def all_or_nothing(self, deliveries: Iterator[Any]) -> Iterable[Any]:
         """Return deliveries of which none is given if one fails: held back, where one can."""
@@ -190,7 +203,8 @@ class ClosedRows:
 
 def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
-    return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
+    keys = first_keys(batch.keys, plan)
+    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
 
 
 def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
@@ -204,6 +218,7 @@ class ClosingWindows(OnePiece):
     is_lasting = True
     can_undo = True
     chain_pairs: Sequence[dict[Side, Chain]] = ()
+    closed: "ClosedRows"
     adviser: "Adviser"
     inserted: list[Prepared]  # by the last step
 
@@ -215,6 +230,15 @@ class ClosingWindows(OnePiece):
     def decide_by_rows_alone(self) -> None:
         """Let no clock, and nothing seen before, decide how windows are joined."""
         self.adviser.decides = False
+
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of rows whose windows end by now, where no clock tells."""
+        return {}
+
+    def take_lost(self) -> list[Prepared]:
+        """Return the rows of windows that have failed, once, if rows are told."""
+        lost, self.closed.lost = self.closed.lost, []
+        return lost
 
     def take_inserted(self) -> list[Prepared]:
         """Return what the last step has inserted, once."""

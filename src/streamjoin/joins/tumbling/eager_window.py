@@ -20,6 +20,7 @@ from streamjoin.joins.equality.registry import make_eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
 from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan, word_keys
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
@@ -50,11 +51,17 @@ class WindowSide:
     rows: Rows = field(default_factory=Rows)
     equalities: list[Column] = field(default_factory=list)
     ranges: list[Column] = field(default_factory=list)
+    ordinals: Column | None = None  # if rows are told; see `joins.lives`
 
     @classmethod
     def of(cls, plan: JoinPlan) -> "WindowSide":
         """Make an empty one."""
-        return cls(Rows(), [Column() for _ in plan.equalities], [Column() for _ in plan.ranges])
+        return cls(
+            Rows(),
+            [Column() for _ in plan.equalities],
+            [Column() for _ in plan.ranges],
+            Column() if plan.names_rows else None,
+        )
 
     def append(self, batch: Prepared) -> None:
         """Add rows."""
@@ -63,12 +70,24 @@ class WindowSide:
             column.append(keys)
         for column, keys in zip(self.ranges, batch.keys.ranges, strict=True):
             column.append(keys)
+        if self.ordinals is not None:
+            assert batch.ordinals is not None
+            self.ordinals.append(batch.ordinals)
 
     def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones."""
         self.rows.keep_first(count)
-        for column in (*self.equalities, *self.ranges):
+        for column in self._columns:
             column.size = min(column.size, count)
+
+    @property
+    def _columns(self) -> list[Column]:
+        ordinals = [] if self.ordinals is None else [self.ordinals]
+        return [*self.equalities, *self.ranges, *ordinals]
+
+    def ordinals_from(self, first: int) -> Keys | None:
+        """Return the ordinals of the rows from ``first`` on, if rows are told."""
+        return None if self.ordinals is None else self.ordinals.values[first:]
 
     def keys(self, first: int = 0) -> KeyColumns:
         """Return the keys of the rows from ``first`` on."""
@@ -81,8 +100,7 @@ class WindowSide:
     @property
     def nbytes(self) -> int:
         """Bytes of rows and keys."""
-        columns = (*self.equalities, *self.ranges)
-        return self.rows.nbytes + sum(column.nbytes for column in columns)
+        return self.rows.nbytes + sum(column.nbytes for column in self._columns)
 
 
 class EagerWindow:
@@ -215,7 +233,13 @@ class EagerWindow:
     def _prepared(self, side: Side, first: int) -> Prepared:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
-        return Prepared(self.plan, side, held.rows.stretch(first), held.keys(first))
+        rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
+        return Prepared(self.plan, side, rows, held.keys(first), ordinals=ordinals)
+
+    @property
+    def all_rows(self) -> dict[Side, Prepared]:
+        """All rows of the sides that have any."""
+        return {side: self._prepared(side, 0) for side in SIDES if self.count(side)}
 
     def _found(self, pieces: list[Piece]) -> list[Found]:
         """Turn pieces into what the engine knows; those of one side share its rows."""
@@ -226,6 +250,6 @@ class EagerWindow:
                 continue
             first = min(int(piece.probes.min()) for piece in of_side)
             probing, other = self._prepared(side, first), self.sides[OTHER[side]]
-            stored = ClosedSide(other.rows.glimpse(), other.keys())
+            stored = ClosedSide(other.rows.glimpse(), other.keys(), other.ordinals_from(0))
             found += [found_of(piece, probing, first, stored, self.exact) for piece in of_side]
         return found

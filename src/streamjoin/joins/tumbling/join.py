@@ -267,6 +267,7 @@ class TumblingJoin(ClosingWindows):
                 )
             except StreamJoinError as error:
                 errors.append(error)
+                self.closed.note_lost(self.eager[number].all_rows)
         for span in self._cut_into_joins(bound):
             try:
                 due = {side: self.pending[side].select_windows(*span) for side in SIDES}

@@ -56,7 +56,8 @@ class OrderedManager(Manager):
             pieces = [rows for delivery in given for rows in delivery.rows]
             rows = [arrange(pieces, self.ordering)] if pieces else []
             self.seconds["probe"] += perf_counter() - begin
-            yield Delivery(sum(delivery.matches for delivery in given), rows)
+            pairs = tuple(each for delivery in given for each in delivery.pairs)
+            yield Delivery(sum(delivery.matches for delivery in given), rows, pairs=pairs)
 
 
 def arrange(pieces: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBatch:
