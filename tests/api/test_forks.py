@@ -182,7 +182,7 @@ def test_a_join_that_another_thread_is_using_is_refused_in_the_child():
 
 def test_threads_that_help_are_made_anew_in_the_child():
     run("""
-        from streamjoin.threads import helpers, share
+        from streamjoin.kernels.threads import helpers, share
         meeting = threading.Barrier(2)
         share(lambda each: meeting.wait(20), range(2), 2)  # fails unless two threads work
         before = helpers()
@@ -198,7 +198,7 @@ def test_a_merge_that_another_thread_does_is_forgotten_in_the_child():
     run("""
         import numpy as np
         from concurrent.futures import Future
-        from streamjoin.indexes.spo_join import SPOJoin
+        from streamjoin.indexes.two_keys.spo_join import SPOJoin
         index = SPOJoin(threads=2)
         def add(first):
             rows = np.arange(first, first + 100, dtype=np.int32)
@@ -221,7 +221,7 @@ def test_a_merge_that_another_thread_does_is_forgotten_in_the_child():
 def test_a_fork_waits_for_what_is_being_compiled():
     run("""
         from numba.core.compiler_lock import global_compiler_lock
-        from streamjoin.keys.sorting import sort_with_rows
+        from streamjoin.keys.radix_sort import sort_with_rows
         import numpy as np
         compiling = threading.Event()
         def compile():

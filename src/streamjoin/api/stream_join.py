@@ -15,7 +15,7 @@ from streamjoin.api.stats import JoinStats
 from streamjoin.api.streaming import check_source, sides_of, stream_through, threads_of
 from streamjoin.conditions import Condition
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
-from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.deliver import Delivered, Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.shared.shared_join import TASK_TUPLES
@@ -156,10 +156,10 @@ class StreamJoin:
         self._begin()
         return self._table(lambda: self._push(left, right))
 
-    def _push(self, left: Any, right: Any) -> list[Delivery]:
+    def _push(self, left: Any, right: Any) -> Delivered:
         """Add rows and return what they find, unless a core has died meanwhile."""
         delivered = self._state.push(left, right)
-        self._report(lambda: self._state.table(delivered))
+        self._report(lambda: self._state.table(delivered.items))
         return delivered
 
     def _report(self, results: Callable[[], pa.Table | Results]) -> None:
@@ -171,15 +171,15 @@ class StreamJoin:
             error.results = results()
             raise
 
-    def _table(self, join: Callable[[], list[Delivery]]) -> pa.Table:
+    def _table(self, join: Callable[[], Delivered]) -> pa.Table:
         """Return as a table what is found; an error too has what was found before it."""
         with held() as call:
-            try:
-                return call.give(self._state.table(join()))
-            except StreamJoinError as error:
-                if error.found:
-                    error.results = self._state.table(list(error.found))
-                raise
+            delivered = join()
+            table = self._state.table(delivered.items)
+            if delivered.failure is not None:
+                delivered.failure.results = table if delivered.items else None
+                raise delivered.failure
+            return call.give(table)
 
     def stream(
         self, source: Iterable[Any], task_rows: int = TASK_TUPLES, finish: bool = True
@@ -212,18 +212,18 @@ class StreamJoin:
         state = self._state
         steps = (sides_of(each) for each in source)
         while state.engine is None and (sides := next(steps, None)) is not None:
-            yield from self._punctuated(self._push_step(*sides))
+            yield from self._punctuated_steps(self._push_step(*sides))
         engine = state.engine
         if engine is not None and (threads := self._lend(engine, task_rows)) is not None:
             send = partial(state.submit, engine)
             with closing(stream_through(engine, threads, steps, send)) as delivered:
                 yield from self._punctuated(delivered)
         for sides in steps:
-            yield from self._punctuated(self._push_step(*sides))
+            yield from self._punctuated_steps(self._push_step(*sides))
         if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
-            yield from self._last(state.finish)
+            yield from self._punctuated_steps(self._last_step(state.finish))
         elif engine is not None and engine.collector.count:
-            yield from self._last(state.flush)
+            yield from self._punctuated_steps(self._last_step(state.flush))
 
     @alone
     def _check_stream(self, source: Iterable[Any], task_rows: int) -> None:
@@ -238,7 +238,7 @@ class StreamJoin:
             )
 
     @alone
-    def _push_step(self, left: Any, right: Any) -> list[Delivery]:
+    def _push_step(self, left: Any, right: Any) -> Delivered:
         """Push what a source gives; others may have used the join since it gave something.
 
         Whoever interrupts it gets what it has found.
@@ -247,19 +247,16 @@ class StreamJoin:
         with held() as call:
             delivered = self._push(left, right)
             if self.schema is not None:
-                call.give(self._state.table(delivered))
+                call.give(self._state.table(delivered.items))
         return delivered
 
-    def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
-        """Yield what is found at the end of a source; if that fails, what was found before."""
-        try:
-            yield from self._punctuated(self._last_step(join))
-        except StreamJoinError as error:
-            yield from self._punctuated(error.found)
-            raise
+    def _punctuated_steps(self, delivered: Delivered) -> Iterator[Punctuated]:
+        """Yield what is found; if a window has failed, what was found before, then the error."""
+        yield from self._punctuated(delivered.items)
+        delivered.unwrap()
 
     @alone
-    def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
+    def _last_step(self, join: Callable[[], Delivered]) -> Delivered:
         self._begin()
         with held():
             delivered = join()

@@ -3,11 +3,13 @@
 Columns are fetched last, from pairs of row numbers, once everything is checked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
 from streamjoin.joins.punctuation import Stars, order_columns
 from streamjoin.keys.operands import OTHER, Side
@@ -31,6 +33,37 @@ class LeftInPlace:
 
     found: Found
     pairs: tuple[Pairs, ...] = ()
+
+
+@dataclass
+class Delivered:
+    """What some steps gave, and the error that the last one ended with, if a window has failed."""
+
+    items: list[Any] = field(default_factory=list)
+    failure: StreamJoinError | None = None
+
+    @classmethod
+    def collect(cls, items: Iterator[Any]) -> "Delivered":
+        """Take all items; those before an error are kept."""
+        delivered = cls()
+        try:
+            delivered.items.extend(items)  # one by one: those before an error stay
+        except StreamJoinError as error:
+            delivered.failure = error
+        return delivered
+
+    def then(self, step: "Callable[[], Delivered]") -> "Delivered":
+        """Do another step, unless one has failed, and add what it gives."""
+        if self.failure is not None:
+            return self
+        more = step()
+        return Delivered(self.items + more.items, more.failure)
+
+    def unwrap(self) -> list[Any]:
+        """Return the items, or raise the error."""
+        if self.failure is not None:
+            raise self.failure
+        return self.items
 
 
 Names = dict[Side, tuple[str, ...]]  # columns of each side

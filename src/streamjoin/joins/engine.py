@@ -32,7 +32,7 @@ import pyarrow as pa
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.deliver import Delivery, LeftInPlace, leave_and_name
+from streamjoin.joins.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
 from streamjoin.joins.lives import RowLives
 from streamjoin.joins.sliding.chain import Chain
@@ -358,12 +358,12 @@ class Engine:
             if rows.newest is not None:
                 self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
 
-    def advance(self, watermark: int, deliver: Deliver | None = None) -> list[Any]:
+    def advance(self, watermark: int, deliver: Deliver | None = None) -> Delivered:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet.
 
         Returns the matches of windows that close thereby.
         """
-        return collected(self.advance_iter(watermark, deliver))
+        return Delivered.collect(self.advance_iter(watermark, deliver))
 
     def advance_iter(self, watermark: int, deliver: Deliver | None = None) -> Iterator[Any]:
         """Do as `advance` does, but give the matches as they are found; all must be taken."""
@@ -371,14 +371,14 @@ class Engine:
             self.watermark = watermark
             yield from self.close_iter(deliver)
 
-    def finish(self, deliver: Deliver | None = None) -> list[Any]:
+    def finish(self, deliver: Deliver | None = None) -> Delivered:
         """Note that no rows come any more, and return the matches of windows that are open."""
         self.watermark, self.is_over = MAX_KEY + 1, True  # all that comes is late
         return self.close(deliver)
 
-    def close(self, deliver: Deliver | None = None) -> list[Any]:
+    def close(self, deliver: Deliver | None = None) -> Delivered:
         """Return the matches of windows that the watermark has passed."""
-        return collected(self.close_iter(deliver))
+        return Delivered.collect(self.close_iter(deliver))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
@@ -434,22 +434,11 @@ class Engine:
                 assert batch.ordinals is not None
                 self.lives.lose(batch.side, batch.ordinals)
 
-    def follow(self, delay: int, deliver: Deliver | None = None) -> list[Any]:
+    def follow(self, delay: int, deliver: Deliver | None = None) -> Delivered:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
         if len(self.newest) < 2:
-            return []
+            return Delivered()
         return self.advance(min(self.newest.values()) - delay, deliver)
-
-
-def collected(deliveries: Iterator[Any]) -> list[Any]:
-    """Take all that is given; an error has what came before it."""
-    found: list[Any] = []
-    try:
-        found.extend(deliveries)  # one by one: those before an error stay in it
-    except StreamJoinError as error:
-        error.found = [*found, *error.found]
-        raise
-    return found
 
 
 def do_nothing() -> None:
