@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report, Series, interleave
-from benchmarks.harness.workloads import FullWindow, band_for, pair_ids, uniform_batch
+from benchmarks.harness.workloads import FullWindow, band_for, keep_ranges, pair_ids, uniform_batch
 from streamjoin import join_tables
-from streamjoin.joins.deliver import gather, keep_ranges
+from streamjoin.joins.deliver import gather
 
 THREADS = 2
 BATCH = 1 << 15

@@ -33,6 +33,11 @@ def band_for(rows: int, matches: float) -> str:
     return f"abs(l.x - r.x) <= {max(int(SPAN / rows * matches / 2), 0)}"
 
 
+def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
+    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
+    yield Delivery(len(found.matches))
+
+
 def pair_ids(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Write every match out as a pair of row ids, and fetch no columns."""
     yield Delivery(sum(probes.size for probes, _ in check_pairs(found)))

@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report, Series
-from benchmarks.harness.workloads import FullWindow
+from benchmarks.harness.workloads import FullWindow, keep_ranges
 from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, Bed
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.tables.rap_table import RaPTable
-from streamjoin.joins.deliver import gather, keep_ranges
+from streamjoin.joins.deliver import gather
 from streamjoin.kernels.compile import Keys
 from streamjoin.kernels.threads import share
 

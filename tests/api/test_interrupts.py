@@ -22,7 +22,7 @@ from streamjoin.indexes.two_keys import marking, scanning
 from streamjoin.indexes.two_keys.permutation import Permutation
 from streamjoin.joins.engine import Engine
 from streamjoin.kernels import interrupts
-from streamjoin.kernels.interrupts import Hold, Stopped, checkpoint, commit, held, lend
+from streamjoin.kernels.interrupts import Hold, Stopped, checkpoint, commit, hold_signals, lend
 from streamjoin.kernels.threads import share
 
 EQUAL = {"on": "l.k = r.k", "time": "t", "delay": "5 ms"}
@@ -290,7 +290,7 @@ def held_call(function):
     """Let a function hold signals."""
 
     def call():
-        with held() as hold:
+        with hold_signals() as hold:
             return hold.give(function())
 
     return call
@@ -363,21 +363,21 @@ def test_a_second_signal_waits_until_the_first_has_been_dealt_with():
 
 
 def test_signals_without_a_handler_in_python_are_left_alone():
-    with handler(signal.SIG_IGN), held():
+    with handler(signal.SIG_IGN), hold_signals():
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_hold_inside_another_one_and_one_in_a_thread_do_nothing():
     seen = []
-    with held():
+    with hold_signals():
         outer = interrupts.current.holder
-        with held():
+        with hold_signals():
             assert interrupts.current.holder is outer
         assert interrupts.current.holder is outer
 
         def look():
-            with held():
+            with hold_signals():
                 seen.append(interrupts.current.holder)
 
         thread = threading.Thread(target=look)
@@ -416,7 +416,7 @@ def test_threads_that_help_stop_when_the_caller_is_interrupted():
             stopped.append(number)
             raise
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), hold_signals():
         share(work, [0, 1], threads=2)
     assert len(stopped) == 1
 
@@ -447,7 +447,7 @@ def test_who_waits_for_helpers_is_interrupted_too():
         while not is_over.wait(0.01):
             checkpoint()
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), hold_signals():
         share(work, [0, 1], threads=2)
 
 
@@ -455,7 +455,7 @@ def test_who_waits_for_helpers_is_interrupted_too():
 
 
 def checkpoints_of(function):
-    with interrupted(-1) as count, held():
+    with interrupted(-1) as count, hold_signals():
         result = function()
     return result, count[0]
 

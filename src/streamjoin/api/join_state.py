@@ -20,7 +20,7 @@ from streamjoin.joins.deliver import Delivered, Delivery, leave_and_name
 from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.lives import LifeObserver
-from streamjoin.kernels.interrupts import opened, provisional
+from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.config import JoinConfig
 from streamjoin.plans.batches import as_batch, copy_batch
@@ -78,7 +78,7 @@ class JoinState:
             self.growth.watch(self.config, self.engine)
         is_self = left is right and left is not None
         batches: Batches = {}
-        with opened():  # it may be a reader, which waits for more
+        with pass_signals():  # it may be a reader, which waits for more
             if left is not None:
                 batches["left"] = as_batch(left)
             if right is not None:  # a reader can be read only once
@@ -172,7 +172,10 @@ class JoinState:
         is_one = is_self and not opening.has_rows
         engine = make_engine(self.config, schemas, is_self=is_one, observer=self.observer)
         waited: list[Delivery] = []
-        with provisional(), engine.attempt_whole():  # an interrupt leaves all that waits, no engine
+        with (
+            ignore_commits(),
+            engine.attempt_whole(),
+        ):  # an interrupt leaves all that waits, no engine
             for step in opening.steps:
                 fitting = {
                     side: conform_batch(batch, schemas[side], side)

@@ -46,7 +46,7 @@ from streamjoin.joins.engine import Counters, Engine, Push
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
-from streamjoin.kernels.interrupts import checkpoint, shielded
+from streamjoin.kernels.interrupts import checkpoint, shield
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.advisor import EAGER
 from streamjoin.options.checks import check_threads, check_tuning
@@ -169,7 +169,7 @@ def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Pa
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
-    with shielded():
+    with shield():
         engine.settle()
     sides, executor = SIDES[:1] if engine.is_self_join else SIDES, engine.executor
     chain_pairs, closing = executor.chain_pairs, executor.closing

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.api import snapshots
-from streamjoin.api.guard import Guard, alone
+from streamjoin.api.guard import Guard, exclusive
 from streamjoin.api.join_state import JoinState
 from streamjoin.api.results import Punctuated, Results
 from streamjoin.api.stats import JoinStats
@@ -20,7 +20,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
-from streamjoin.kernels.interrupts import held
+from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.options.checks import ColumnPair
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
@@ -138,7 +138,7 @@ class StreamJoin:
         self._results: Results | None = None  # of the last `find`
         self._guard = Guard()
 
-    @alone
+    @exclusive
     def push(self, left: Any = None, right: Any = None) -> pa.Table:
         """Add a batch of either stream, or of both, and return the new matches.
 
@@ -173,7 +173,7 @@ class StreamJoin:
 
     def _table(self, join: Callable[[], Delivered]) -> pa.Table:
         """Return as a table what is found; an error too has what was found before it."""
-        with held() as call:
+        with hold_signals() as call:
             delivered = join()
             table = self._state.table(delivered.items)
             if delivered.failure is not None:
@@ -225,7 +225,7 @@ class StreamJoin:
         elif engine is not None and engine.collector.count:
             yield from self._punctuated_steps(self._last_step(state.flush))
 
-    @alone
+    @exclusive
     def _check_stream(self, source: Iterable[Any], task_rows: int) -> None:
         self._begin()
         if type(task_rows) is not int or task_rows < 1:
@@ -237,14 +237,14 @@ class StreamJoin:
                 "StreamJoin, or pass finish=False to the stream() before this one"
             )
 
-    @alone
+    @exclusive
     def _push_step(self, left: Any, right: Any) -> Delivered:
         """Push what a source gives; others may have used the join since it gave something.
 
         Whoever interrupts it gets what it has found.
         """
         self._begin()
-        with held() as call:
+        with hold_signals() as call:
             delivered = self._push(left, right)
             if self.schema is not None:
                 call.give(self._state.table(delivered.items))
@@ -255,15 +255,15 @@ class StreamJoin:
         yield from self._punctuated(delivered.items)
         delivered.unwrap()
 
-    @alone
+    @exclusive
     def _last_step(self, join: Callable[[], Delivered]) -> Delivered:
         self._begin()
-        with held():
+        with hold_signals():
             delivered = join()
         self._report(lambda: self._state.table([]))
         return delivered
 
-    @alone
+    @exclusive
     def _lend(self, engine: Engine, task_rows: int) -> Streaming | None:
         """Give the windows to threads that join a source ahead, if there are any."""
         self._begin()
@@ -275,7 +275,7 @@ class StreamJoin:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
 
-    @alone
+    @exclusive
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
 
@@ -289,14 +289,14 @@ class StreamJoin:
         54950
         """
         self._begin()
-        with held() as call:
+        with hold_signals() as call:
             found = self._state.find(left, right)
             results = Results(found, self._state.known_schema, self.threads, self._guard)
             self._results = results
             self._report(lambda: results)
             return call.give(results)
 
-    @alone
+    @exclusive
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
         self._begin()
@@ -322,7 +322,7 @@ class StreamJoin:
             self._results.close()
             self._results = None
 
-    @alone
+    @exclusive
     def advance(self, watermark: Any) -> pa.Table:
         """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
 
@@ -349,7 +349,7 @@ class StreamJoin:
             )
         return self._table(lambda: self._state.advance(watermark))
 
-    @alone
+    @exclusive
     def finish(self) -> pa.Table:
         """Tell that no more rows will come: joins what waits, closes all windows.
 
@@ -383,17 +383,17 @@ class StreamJoin:
         return self._state.schema
 
     @property
-    @alone
+    @exclusive
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         self._refuse_beside_stream()
         return self._state.stats
 
-    @alone
+    @exclusive
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
-        with held():
+        with hold_signals():
             return snapshots.save(self._state)
 
     @classmethod
@@ -404,7 +404,7 @@ class StreamJoin:
         `SnapshotError`.
         """
         join = cls.__new__(cls)
-        with held(provisional=True):
+        with hold_signals(provisional=True):
             join._open(snapshots.load(data))
         return join
 

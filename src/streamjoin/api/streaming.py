@@ -21,7 +21,7 @@ from streamjoin.joins.messages import Gathered
 from streamjoin.joins.shared.shared_stream import SharedStream
 from streamjoin.joins.split.losses import raise_error
 from streamjoin.kernels.forks import is_here
-from streamjoin.kernels.interrupts import held, shielded
+from streamjoin.kernels.interrupts import hold_signals, shield
 
 
 class Pipeline:
@@ -46,7 +46,7 @@ class Pipeline:
 
         Who stops early loses the matches that are still on their way; the rows are stored.
         """
-        with held():
+        with hold_signals():
             self.join.wait()
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
@@ -61,7 +61,7 @@ class Pipeline:
             raise
         finally:
             if is_here(self._process):  # a child has no threads that it could wait for
-                with held(), shielded():
+                with hold_signals(), shield():
                     self._drop_rest()
         self.join.report()
         if self._failure is not None:
@@ -71,7 +71,7 @@ class Pipeline:
         """Yield whatever comes; signals are held while it is waited for."""
         coming = self._gathered()
         while True:
-            with held():
+            with hold_signals():
                 gathered = next(coming, None)
             if gathered is None:
                 return
@@ -146,7 +146,7 @@ def stream_through(
         yield from Pipeline(engine, join, steps, send)
     finally:
         if is_here(process):
-            with held(), shielded():
+            with hold_signals(), shield():
                 join.release()
                 engine.streaming = None
                 if not engine.collector.count:  # rows that wait may meet any other
@@ -155,7 +155,7 @@ def stream_through(
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
     """Return the threads that can join a source ahead of its results, if there are any."""
-    with held(), shielded():
+    with hold_signals(), shield():
         engine.settle()
     if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
         return None

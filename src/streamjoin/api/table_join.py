@@ -15,7 +15,7 @@ from streamjoin.joins.deliver import gather, leave_and_name
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Clock, Deliver
 from streamjoin.joins.lives import LifeObserver
-from streamjoin.kernels.interrupts import held, opened
+from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checks import ColumnPair, check_finite
 from streamjoin.options.config import JoinConfig
@@ -49,7 +49,7 @@ def join_tables(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    with held(provisional=True):
+    with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         try:
             if isinstance(config.window, CountWindow):
@@ -91,7 +91,7 @@ def find_matches(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    with held(provisional=True):
+    with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         if isinstance(config.window, CountWindow):
             found = _find_counted(engine, batches)
@@ -126,7 +126,7 @@ def _open(
     config: JoinConfig, left: Any, right: Any, observer: LifeObserver | None = None
 ) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
-    with opened():  # they may be readers, which wait for more
+    with pass_signals():  # they may be readers, which wait for more
         batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
     for side, batch in batches.items():
         check_unique(batch.schema, side)

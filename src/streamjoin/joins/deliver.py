@@ -127,8 +127,3 @@ def name_all_pairs(found: Found) -> tuple[Pairs, ...]:
     """Return all matches by the ordinals of their rows."""
     blocks = (name_pairs(found, probes, rows) for probes, rows in confirm_pairs(found))
     return tuple(pairs for block in blocks for pairs in block)
-
-
-def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
-    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
-    yield Delivery(len(found.matches))

@@ -38,7 +38,7 @@ from streamjoin.joins.lives import RowLives
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
-from streamjoin.kernels.interrupts import checkpoint, commit, shielded
+from streamjoin.kernels.interrupts import checkpoint, commit, shield
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.radix_sort import sort_with_rows
@@ -117,7 +117,7 @@ class Engine:
         what was dropped. Unless it ``settles``, what `find` has given stays good.
         """
         if settles and self._unsettled is not None:
-            with shielded():
+            with shield():
                 self.settle()
         self._is_committed = False
         counters = self.counters.copy()

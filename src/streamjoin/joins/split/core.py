@@ -34,7 +34,7 @@ from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.turns import Turn, assign_turns
 from streamjoin.kernels.compile import Flags, Keys
-from streamjoin.kernels.interrupts import Stopped, lent
+from streamjoin.kernels.interrupts import Stopped, work_for
 from streamjoin.keys.operands import Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES
@@ -76,7 +76,7 @@ class Core:
             try:
                 if not work.step.is_last:
                     self.take_turns(work.step, work.living)
-                with lent(work.step.holder):
+                with work_for(work.step.holder):
                     for part in self._probe(work.step) if self.is_alive else ():
                         if part.upto == work.step.last:
                             last = part
