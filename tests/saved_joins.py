@@ -122,7 +122,7 @@ def check(join):
     engine = join._state.engine
     if engine is None:
         return
-    held = engine.join
+    held = engine.executor
     if isinstance(held, Manager | SplitExecutor):
         for each in chain.from_iterable(part.values() for part in held.parts):
             each.check()

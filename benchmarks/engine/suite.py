@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness.full_windows import FullWindow, pair_ids
+from benchmarks.harness.full_windows import FullWindow, keep_ranges, pair_ids
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.peers import THREADS, DuckDB, Polars, compare_band
 from benchmarks.harness.report import Report
@@ -22,7 +22,7 @@ from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import take_turns, time_call, time_turns
 from benchmarks.harness.workloads import band_for, uniform_batch
 from streamjoin import join_tables
-from streamjoin.joins.deliver import gather, keep_ranges
+from streamjoin.joins.deliver import gather
 
 BATCH = 1 << 15
 PLAIN_BATCH = 1 << 10  # a nested loop takes as long for each row, however many come together

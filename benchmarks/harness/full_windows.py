@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks.harness.workloads import SCHEMA, SPAN, band_for, uniform_batch
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.candidates import Found, checked
+from streamjoin.joins.candidates import Found, check_pairs
 from streamjoin.joins.deliver import Delivery, gather
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.messages import Step, Work
@@ -42,9 +42,14 @@ class Fillable(Protocol):
         """Store rows without looking for matches."""
 
 
+def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
+    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
+    yield Delivery(len(found.matches))
+
+
 def pair_ids(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Write every match out as a pair of row ids, and fetch no columns."""
-    yield Delivery(sum(probes.size for probes, _ in checked(found)))
+    yield Delivery(sum(probes.size for probes, _ in check_pairs(found)))
 
 
 def make_join(
@@ -62,19 +67,19 @@ def make_join(
 
 def fill_windows(engine: Engine, batches: Batches) -> None:
     """Store rows where the join would, without looking for matches; no thread runs yet."""
-    coming = engine.preprocess(batches)
-    join = engine.join
+    push = engine.prepare(batches)
+    join = engine.executor
     if isinstance(join, Manager):
-        join.restore(coming.prepared)
+        join.restore(push.prepared)
     elif isinstance(join, SplitExecutor):
         for core in join.cores:
-            core.take_turns(Step(0, coming.prepared), join.living)
-            for _ in core.carry_out(Work(join.living, stores=True)):
+            core.take_turns(Step(0, push.prepared), join.living)
+            for _ in core.run_work(Work(join.living, inserts=True)):
                 pass  # storing gives nothing
     else:
         assert isinstance(join, Fillable)
-        join.fill(coming.prepared)
-    engine.count(coming)
+        join.fill(push.prepared)
+    engine.count(push)
 
 
 class FullWindow:

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.harness.figures import Figure
-from benchmarks.harness.full_windows import FullWindow
+from benchmarks.harness.full_windows import FullWindow, keep_ranges
 from benchmarks.harness.nested_loop import PlainScan
 from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
@@ -22,7 +22,7 @@ from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, SubwindowBench
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.tables.rap_table import RaPTable
-from streamjoin.joins.deliver import gather, keep_ranges
+from streamjoin.joins.deliver import gather
 from streamjoin.kernels.compile import Keys
 from streamjoin.kernels.threads import share
 

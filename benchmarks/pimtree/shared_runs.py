@@ -20,7 +20,7 @@ from benchmarks.pimtree.joins import PIMTreeJoin
 from benchmarks.pimtree.workloads import KeyRings, TupleLoad
 from streamjoin.indexes.trees import pim_tree as pims
 from streamjoin.indexes.trees.pim_tree import LOWEST, MERGE_RATIO, PIMTree
-from streamjoin.joins.shared.shared_join import TASK, SharedJoin
+from streamjoin.joins.shared.shared_join import TASK_TUPLES, SharedJoin
 from streamjoin.joins.shared.work_queue import Entries
 from streamjoin.kernels.compile import Keys, Positions
 
@@ -88,7 +88,7 @@ class Way:
 
     threads: int = 2
     blocking: bool = False
-    task: int = TASK
+    task: int = TASK_TUPLES
 
 
 class SharedRun:
@@ -178,4 +178,4 @@ class SharedRun:
 
     def close(self) -> None:
         """Let the threads go."""
-        self.join.close()
+        self.join.stop()

@@ -157,13 +157,13 @@ class Bed:
     @property
     def join(self) -> SplitExecutor | Handshake:
         """The executor, where there is one."""
-        assert isinstance(self.engine.join, SplitExecutor | Handshake)
-        return self.engine.join
+        assert isinstance(self.engine.executor, SplitExecutor | Handshake)
+        return self.engine.executor
 
     def close(self) -> None:
         """End the threads."""
-        if not isinstance(self.engine.join, Manager):
-            self.join.close()
+        if not isinstance(self.engine.executor, Manager):
+            self.join.stop()
 
     def rate(self, seconds: float) -> float:
         """Return the rows of both streams that a closed loop joins in a second."""
@@ -195,9 +195,11 @@ class Bed:
     def _run(self, ticks: Iterable[object]) -> int:
         """Send a batch for each tick, take all results, and return how many batches were sent."""
         before, failures = self.rows, list[BaseException]()
-        if isinstance(self.engine.join, Manager):
+        if isinstance(self.engine.executor, Manager):
             for _ in ticks:
-                self.found += sum(each.matches for each in self.engine.flow(self.source.next()))
+                self.found += sum(
+                    each.matches for each in self.engine.push_iter(self.source.next())
+                )
                 self._follow()
             return (self.rows - before) // self.load.batch
 
@@ -238,14 +240,14 @@ def make_form(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
         cores=split,
         ordered="outer" if form == "handshake" else ordered,  # whose rows are always numbered
     )
-    if isinstance(engine.join, Manager) and form != "plain":
-        engine.join = SplitExecutor([engine.join], None, engine.schema)
+    if isinstance(engine.executor, Manager) and form != "plain":
+        engine.executor = SplitExecutor([engine.executor], None, engine.schema)
     if form == "handshake":
-        assert isinstance(engine.join, SplitExecutor)
-        engine.join = Handshake([core.manager for core in engine.join.cores])
+        assert isinstance(engine.executor, SplitExecutor)
+        engine.executor = Handshake([core.manager for core in engine.executor.cores])
     if form == "round robin":
-        assert isinstance(engine.join, SplitExecutor)
-        take_turns_by_row(engine.join)
+        assert isinstance(engine.executor, SplitExecutor)
+        take_turns_by_row(engine.executor)
     return engine
 
 

@@ -46,14 +46,20 @@ from weakref import finalize
 import numpy as np
 
 from streamjoin.joins.channels import Channel, ClosedError
-from streamjoin.joins.executor import Batches, Clock, Holdings
+from streamjoin.joins.executor import Batches, Clock, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.joins.split.executor import DEPTH, TIMINGS, Timing, close, total
+from streamjoin.joins.split.executor import (
+    CHANNEL_DEPTH,
+    MOST_TIMINGS,
+    Timing,
+    close_channels,
+    sum_by_name,
+)
 from streamjoin.joins.split.gathering import Mixer
 from streamjoin.joins.split.losses import raise_error
-from streamjoin.joins.split.turns import Turn, share_out
+from streamjoin.joins.split.turns import Turn, assign_turns
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
@@ -123,7 +129,7 @@ class ChainedCore:
         if isinstance(message, Visit):
             yield from self._visit(message, list(waiting))
         elif message.before is not None:
-            self.manager.expire({message.side: message.before})
+            self.manager.expire_before({message.side: message.before})
 
     def _visit(self, visit: Visit, crossed: list[Visit]) -> Iterator[Part]:
         begun, problems = perf_counter(), []
@@ -135,7 +141,7 @@ class ChainedCore:
         span = Span(self.number, begun, perf_counter())
         yield Part(visit.step, 1, ends=True, problems=tuple(problems), spans=(span,))
         if visit.home == self.number:
-            self.manager.store({visit.way: visit.batch})
+            self.manager.insert({visit.way: visit.batch})
         elif newest := self.manager.chains[visit.way].subwindows[-1:]:
             newest[0].seal()  # its turn is over, as with SplitJoin's cores
         if self.seen[OTHER[visit.way]] < visit.number:
@@ -144,22 +150,22 @@ class ChainedCore:
     def _search(self, visit: Visit, crossed: list[Visit]) -> Iterator[Any]:
         is_home = visit.home == self.number
         none = np.broadcast_to(np.False_, len(visit.batch))
-        batch = visit.batch.share(None if is_home else none)
-        yield from self.manager.search({visit.way: batch})
+        batch = visit.batch.with_stored(None if is_home else none)
+        yield from self.manager.probe({visit.way: batch})
         if is_home and crossed and len(batch):
             self.crossings += len(crossed)
-            alone = self.manager.chains[visit.way].alone(batch)
+            alone = self.manager.chains[visit.way].standalone_subwindow(batch)
             later = [(each.batch, [alone]) for each in crossed if len(each.batch)]
-            yield from self.manager.probe(later)
+            yield from self.manager.probe_targets(later)
 
 
-class Handshake:
+class Handshake(SlidingExecutor):
     """The chain, its coordinator and its collector, as an executor of the engine."""
 
-    def __init__(self, managers: Sequence[Manager], depth: int = DEPTH) -> None:
+    def __init__(self, managers: Sequence[Manager], depth: int = CHANNEL_DEPTH) -> None:
         self.cores = [ChainedCore(number, each) for number, each in enumerate(managers)]
         self.credits = credits_of(len(self.cores), depth)
-        self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self.timings: deque[Timing] = deque(maxlen=MOST_TIMINGS)
         self._free = Semaphore(self.credits)
         self._turns = {side: Turn() for side in SIDES}
         self._number = 0
@@ -184,17 +190,17 @@ class Handshake:
             args = (inbox, onward, self._outbox)
             Thread(target=core.run, args=args, name="handshake core", daemon=True).start()
         channels: list[Channel[Any]] = [*self._inboxes, self._outbox]
-        self._close = finalize(self, close, channels)
+        self._stop = finalize(self, close_channels, channels)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the threads; there is no way back."""
         if self._is_running:
-            self._close()
+            self._stop()
 
     def fill(self, batches: Batches) -> None:
         """Store batches at their homes without looking for matches, before anything is sent."""
         for side, batch in batches.items():
-            self.cores[self._home(side, batch)].manager.insert([batch])
+            self.cores[self._home(side, batch)].manager.insert_batches([batch])
 
     def messages(self, batches: Batches, clock: Clock) -> Iterator[Message]:
         """Number batches, give each a home, and put its expiry message behind it."""
@@ -209,7 +215,7 @@ class Handshake:
 
     def _home(self, side: Side, batch: Prepared) -> int:
         sizes = self.cores[0].manager.chains[side].sizes
-        turns, self._turns[side] = share_out(self._turns[side], sizes, batch)
+        turns, self._turns[side] = assign_turns(self._turns[side], sizes, batch)
         first = int(turns[0]) if turns.size else self._turns[side].number
         return whose_turn(first, side, len(self.cores))
 
@@ -228,7 +234,7 @@ class Handshake:
         chains = self.cores[0].manager.chains
         for batch in batches.values():
             for side in SIDES if len(batch) and len(self.cores) > 1 else ():
-                batch.ordered(chains[side].layout)  # sorted once for all cores
+                batch.sorted_rows(chains[side].layout)  # sorted once for all cores
         for message in self.messages(batches, clock):
             if isinstance(message, Visit):
                 self._free.acquire()
@@ -263,57 +269,52 @@ class Handshake:
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, all cores together."""
-        return total([core.manager.seconds for core in self.cores])
+        return sum_by_name([core.manager.seconds for core in self.cores])
 
     @property
     def commands(self) -> dict[str, int]:
         """Commands that the cores have carried out, by kind."""
-        return total([core.manager.commands for core in self.cores])
+        return sum_by_name([core.manager.commands for core in self.cores])
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
+    def streaming(self) -> Any:
+        """The chain itself: batches are always in flight here."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
         """The chains of every core."""
         return [core.manager.chains for core in self.cores]
 
-    def search(self, *_: Any) -> Iterator[Any]:
+    def probe(self, *_: Any) -> Iterator[Any]:
         """Refuse: batches are always in flight here."""
         raise NotImplementedError("the handshake join only takes what is submitted")
 
-    store: Any = search
+    insert: Any = probe
 
-    is_lasting = can_undo = False
-
-    def begin(self) -> None:
-        """Nothing: steps are submitted, and never undone."""
-
-    undo = conclude = begin
-
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` changes anything; it never does."""
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` changes anything; it never does."""
         return False
-
-    def closing(self, *_: Any) -> Iterator[Any]:
-        """Give nothing: sliding windows have no end."""
-        return iter(())
 
     @property
     def holdings(self) -> Holdings:
         """What all cores hold."""
-        return Holdings.of(self.parts)
+        return Holdings.of(self.chain_pairs)
 
     @property
     def nbytes(self) -> int:
         """Bytes that all chains hold."""
         return self.holdings.nbytes
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""
 
     def set_threads(self, threads: int) -> None:
         """Every node is a thread of its own, whatever is asked for."""
 
-    def report(self) -> None:
-        """Nothing is lost: a core that fails is an error."""
+    def take_inserted(self) -> list[Prepared]:
+        """Return nothing: what cores insert is not written down."""
+        return []
 
 
 def whose_turn(turn: int, side: Side, cores: int) -> int:

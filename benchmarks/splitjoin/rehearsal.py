@@ -139,12 +139,12 @@ def rehearse(bed: Bed, seconds: float, rests: bool = False) -> Costs:
         sleep(max(due - perf_counter(), 0.0))
         awake = start = due if rests else perf_counter()
         batches = bed.source.next()
-        coming = engine.preprocess(batches)
+        coming = engine.prepare(batches)
         engine.count(coming)
-        join.sort(coming.prepared)
+        join.sort_batches(coming.prepared)
         step = join.next_step(coming.prepared, False, None, False)
         prepare.append(perf_counter() - start)
-        work = Work(join.living, step, stores=True, clock=engine.clock)
+        work = Work(join.living, step, inserts=True, clock=engine.clock)
         [side] = batches
         holders = [turn_holder(join, each) for each in (OTHER[side], side)]
         spans, after = work_through(join, work, outlets)
@@ -179,7 +179,7 @@ def work_through(
     spans, after = [], []
     for core, outlet in zip(join.cores, outlets, strict=True):
         start = perf_counter()
-        for part in core.carry_out(work):
+        for part in core.run_work(work):
             outlet.put(part)
         [span] = part.spans  # of the last part
         spans.append(span.ended - span.begun)
@@ -227,14 +227,15 @@ def measure_chain(load: Load) -> Costs:
     for number in range(4):
         prepared: dict[Side, Prepared] = {}
         for _ in SIDES:
-            coming = bed.engine.preprocess(bed.source.next())
+            coming = bed.engine.prepare(bed.source.next())
             bed.engine.count(coming)
             prepared |= coming.prepared
         left, right = prepared["left"], prepared["right"]
         for batch in (left, right):
-            batch.ordered(core.manager.chains["left"].layout)
-        alone = core.manager.chains["left"].alone(left)  # made once for all that were crossed
-        crossing.append(time_call(list, core.manager.probe([(right, [alone])])))
+            batch.sorted_rows(core.manager.chains["left"].layout)
+        # Made once for all that were crossed.
+        alone = core.manager.chains["left"].standalone_subwindow(left)
+        crossing.append(time_call(list, core.manager.probe_targets([(right, [alone])])))
         for before, times in ((None, monitor), (0, expire)):
             times.append(time_call(list, core.take(Expiry(number, "left", before))))
     return Costs(

@@ -37,7 +37,7 @@ from benchmarks.splitjoin.simulated_flows import (
     turn_length,
 )
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine
-from streamjoin.joins.split.executor import DEPTH, FANOUT
+from streamjoin.joins.split.executor import CHANNEL_DEPTH, FANOUT
 from streamjoin.options.ordering import Ordered
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
@@ -187,7 +187,7 @@ def simulate_rate(
     name: str, load: Load, costs: Costs, cores: int, scale: Scale, processors: int | None = None
 ) -> float:
     """Return the batches a second of a closed loop, with as many on their way as channels hold."""
-    at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, DEPTH)
+    at_once = credits_of(cores if RIVALS[name][0] == "handshake" else 0, CHANNEL_DEPTH)
     flow = make_flow(name, load, costs, cores, processors)
     return run_closed_loop(flow, scale.pick(MESSAGES), at_once)
 

@@ -1,6 +1,6 @@
 """The two flows of the simulation: SplitJoin's trees, and the handshake join's chain.
 
-The distribution and the gathering tree have the shape of the real ones (``grouped``). A merger
+The distribution and the gathering tree have the shape of the real ones (``group_evenly``). A merger
 waits for the parts of all its inputs before it works on a batch; the collector of the chain takes
 part after part.
 """
@@ -11,7 +11,7 @@ from functools import partial
 
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine, Message, Node, Serve
 from streamjoin.joins.sliding.sizes import FEW_ROWS, SUBWINDOWS
-from streamjoin.joins.split.distribution import grouped
+from streamjoin.joins.split.distribution import group_evenly
 
 
 class SplitFlow(Flow):
@@ -30,13 +30,15 @@ class SplitFlow(Flow):
         level = self.cores
         while len(level) > fanouts[0]:
             level = [
-                self._node(partial(self._relay, group)) for group in grouped(level, fanouts[0])
+                self._node(partial(self._relay, group)) for group in group_evenly(level, fanouts[0])
             ]
         self.roots = level
         self.above: dict[int, tuple[Gate, Node]] = {}  # by node, the one its results go to
         level = self.cores
         while len(level) > fanouts[1]:
-            level = [self._merger(group, 1 / len(level)) for group in grouped(level, fanouts[1])]
+            level = [
+                self._merger(group, 1 / len(level)) for group in group_evenly(level, fanouts[1])
+            ]
         self._merger(level, None)
 
     def _node(self, serve: Serve) -> Node:

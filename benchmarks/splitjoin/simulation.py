@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from streamjoin.joins.split.distribution import grouped
+from streamjoin.joins.split.distribution import group_evenly
 
 Action = Callable[[], None]
 Serve = Callable[["Message"], Iterator[float]]
@@ -237,5 +237,5 @@ def depth(leaves: int, fanout: int) -> int:
     """
     levels = 1
     while leaves > fanout:
-        leaves, levels = len(grouped(list(range(leaves)), fanout)), levels + 1
+        leaves, levels = len(group_evenly(list(range(leaves)), fanout)), levels + 1
     return levels

@@ -144,7 +144,7 @@ def measure_join_bytes(query: Query, rows: Rows, window: int) -> int:
     join, most = EngineJoin(query, window, threads=1), 0
     for begin in range(0, rows.first.size, BATCH):
         join.fill(0, rows.part(begin, begin + BATCH))
-        join.engine.manager.advance(join.engine.clock)
+        join.engine.manager.expire(join.engine.clock)
         chain = join.engine.chains["left"]
         most = max(most, sum(subwindow.index.nbytes for subwindow in chain.subwindows))
     return most

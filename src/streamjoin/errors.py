@@ -1,6 +1,5 @@
 """What can go wrong at the public edge. Each message gives the value, the rule and the way out."""
 
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -12,7 +11,6 @@ class StreamJoinError(ValueError):
     """
 
     results: Any = None
-    found: Sequence[Any] = ()  # the same, before they are a table
 
 
 class ConditionError(StreamJoinError):

@@ -17,7 +17,7 @@ def fetches_nothing(monkeypatch):
     def fetch(*_):
         raise AssertionError("joined rows were fetched")
 
-    monkeypatch.setattr(gather, "beside", fetch)
+    monkeypatch.setattr(gather, "concat_columns", fetch)
 
 
 def numbers(*values):

@@ -22,7 +22,7 @@ from streamjoin.indexes.two_keys import marking, scanning
 from streamjoin.indexes.two_keys.permutation import Permutation
 from streamjoin.joins.engine import Engine
 from streamjoin.kernels import interrupts
-from streamjoin.kernels.interrupts import Hold, Stopped, checkpoint, commit, held, lend
+from streamjoin.kernels.interrupts import Hold, Stopped, checkpoint, commit, hold_signals, lend
 from streamjoin.kernels.threads import share
 
 EQUAL = {"on": "l.k = r.k", "time": "t", "delay": "5 ms"}
@@ -338,7 +338,7 @@ def held_call(function):
     """Let a function hold signals."""
 
     def call():
-        with held() as hold:
+        with hold_signals() as hold:
             return hold.give(function())
 
     return call
@@ -411,21 +411,21 @@ def test_a_second_signal_waits_until_the_first_has_been_dealt_with():
 
 
 def test_signals_without_a_handler_in_python_are_left_alone():
-    with handler(signal.SIG_IGN), held():
+    with handler(signal.SIG_IGN), hold_signals():
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_hold_inside_another_one_and_one_in_a_thread_do_nothing():
     seen = []
-    with held():
+    with hold_signals():
         outer = interrupts.current.holder
-        with held():
+        with hold_signals():
             assert interrupts.current.holder is outer
         assert interrupts.current.holder is outer
 
         def look():
-            with held():
+            with hold_signals():
                 seen.append(interrupts.current.holder)
 
         thread = threading.Thread(target=look)
@@ -464,7 +464,7 @@ def test_threads_that_help_stop_when_the_caller_is_interrupted():
             stopped.append(number)
             raise
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), hold_signals():
         share(work, [0, 1], threads=2)
     assert len(stopped) == 1
 
@@ -495,7 +495,7 @@ def test_who_waits_for_helpers_is_interrupted_too():
         while not is_over.wait(0.01):
             checkpoint()
 
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), hold_signals():
         share(work, [0, 1], threads=2)
 
 
@@ -503,7 +503,7 @@ def test_who_waits_for_helpers_is_interrupted_too():
 
 
 def checkpoints_of(function):
-    with interrupted(-1) as count, held():
+    with interrupted(-1) as count, hold_signals():
         result = function()
     return result, count[0]
 
@@ -560,7 +560,7 @@ def test_candidates_are_checked_in_slices():
 
 
 def test_many_probes_are_cut():
-    with patch("streamjoin.joins.sliding.manager.MOST_PROBES", 100):
+    with patch("streamjoin.joins.sliding.manager.MOST_SLICE_ROWS", 100):
         left, right = pa.table({"x": range(1000)}), pa.table({"x": range(2000)})
         joined, count = checkpoints_of(
             lambda: sj.join_tables(left, right, on="abs(l.x - r.x) <= 1", threads=1)

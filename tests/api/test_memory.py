@@ -18,7 +18,7 @@ def little_memory(monkeypatch):
     def fail(*_):
         raise pa.ArrowMemoryError("malloc of size 2097152 failed")
 
-    monkeypatch.setattr(gather, "beside", fail)
+    monkeypatch.setattr(gather, "concat_columns", fail)
     return monkeypatch
 
 

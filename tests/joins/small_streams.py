@@ -196,7 +196,7 @@ def pairs(result):
 def check(join):
     """Every invariant of every structure that the join holds."""
     if join._state.engine is not None:
-        for part in join._state.engine.join.parts:
+        for part in join._state.engine.executor.chain_pairs:
             for chain in part.values():
                 chain.check()
 

@@ -37,7 +37,7 @@ def test_any_block_size_gives_the_same_pairs(monkeypatch, on, block):
     left, right = make(60, 1), make(50, 2)
     expected = pairs(sj.join_tables(left, right, on=on))
     assert expected
-    monkeypatch.setattr(candidates, "BLOCK", block)
+    monkeypatch.setattr(candidates, "BLOCK_PAIRS", block)
     assert pairs(sj.join_tables(left, right, on=on, threads=1)) == expected
     join = sj.StreamJoin(on, sj.CountWindow(1000), threads=1)
     assert pairs(join.push(left, right)) == expected
@@ -51,7 +51,7 @@ def test_blocks_are_never_larger_than_asked(monkeypatch):
         seen.append(probes.size)
         return original(batch, subwindow, probes, rows)
 
-    monkeypatch.setattr(candidates, "BLOCK", 50)
+    monkeypatch.setattr(candidates, "BLOCK_PAIRS", 50)
     monkeypatch.setattr(candidates, "apply_residuals", watch)
     left, right = make(100, 3), make(100, 4)
     sj.join_tables(left, right, on="l.a >= 0 and r.a >= 0 and l.k <= r.k + 100 and l.a + r.a > 1")
@@ -60,7 +60,7 @@ def test_blocks_are_never_larger_than_asked(monkeypatch):
 
 
 def test_one_probe_with_more_candidates_than_a_block(monkeypatch):
-    monkeypatch.setattr(candidates, "BLOCK", 16)
+    monkeypatch.setattr(candidates, "BLOCK_PAIRS", 16)
     many = pa.table({"id": np.arange(1000), "a": np.zeros(1000, np.int64), "b": np.arange(1000)})
     one = pa.table({"id": [0], "a": [0], "b": [990]})
     found = sj.join_tables(one, many, on="l.a = r.a and l.b <= r.b", threads=1)

@@ -80,7 +80,7 @@ def test_sessions_pass_over_no_names(name):
     def passed(keys):
         join = sj.StreamJoin(on, sj.SessionWindow(10), time="t")
         assert join.push(rows_of(keys), rows_of(keys)).num_rows == 0
-        groups = join._state.engine.join.groups
+        groups = join._state.engine.executor.groups
         assert join.finish().num_rows == len(keys)
         return len(groups.passed)
 

@@ -17,7 +17,7 @@ import streamjoin as sj
 from streamjoin.indexes.catalogue import WINDOW_INDEXES
 from streamjoin.joins import rows as columns
 from streamjoin.joins.sliding import manager, sizes, whole_window
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
@@ -40,9 +40,9 @@ def tiny_subwindows(monkeypatch):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(manager, "SLICE", 2)
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
-    monkeypatch.setattr(columns, "FEW_ROWS", 8)
+    monkeypatch.setattr(manager, "SLICE_ROWS", 2)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
+    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 8)
 
 
 every_join = pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_time_windows_give_the_oracles_pairs(algorithm, threads, data, name, bef
     if join._state.engine is not None:
         held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
-        event(f"side index: {any(each.side is not None for each in held)}")
+        event(f"late index: {any(each.late_index is not None for each in held)}")
         assert join.stats.null_times == sum(row["t"] is None for row in left + right)
         assert join.stats.matches == found.total()
 
@@ -287,10 +287,10 @@ def test_small_streams_really_make_chains(algorithm, threads):
     chain = join._state.engine.chains["left"]
     is_whole = algorithm in WINDOW_INDEXES
     if is_whole:
-        assert [type(held) for held in chain] == [WholeWindow]
+        assert [type(held) for held in chain] == [WholeWindowSubwindow]
     else:
         assert len(chain.subwindows) > 2
-        assert any(held.side is not None for held in chain)
+        assert any(held.late_index is not None for held in chain)
     _, predicate = CONDITIONS["band"]
     assert found == join_by_time(left + late, right, predicate, 10, 10)
     before = join.stats

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 
 import streamjoin as sj
-from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
+from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from tests.joins.several_ranges import (
     CONDITIONS,
@@ -54,7 +54,7 @@ def test_every_two_operators(one, other):
     steps = [(left[:3], right[:40]), (left[3:7], []), (left[7:], right[40:])]
     join = sj.StreamJoin(text, sj.CountWindow(1000), threads=1, **SPO)
     assert run(join, steps)[0] == expected
-    assert all(isinstance(held, CrossedWindow) for held in join._state.engine.chains["left"])
+    assert all(isinstance(held, TwoKeySubwindow) for held in join._state.engine.chains["left"])
     join = sj.StreamJoin(text, sj.CountWindow(20), threads=2, **SPO)
     assert run(join, steps)[0] == join_by_count(steps, predicate, 20, 20)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.joins.sliding import manager
-from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
+from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
 from tests.joins.several_ranges import (
     CONDITIONS,
     LESS_A,
@@ -70,8 +70,8 @@ def test_time_windows_and_watermarks(data, sides, name, before, count):
     if join._state.engine is not None:
         held = join._state.engine.chains["left"].subwindows
         event(f"subwindows: {min(len(held), 5)}")
-        event(f"side index: {any(each.side is not None for each in held)}")
-        assert all(isinstance(each, CrossedWindow) for each in held)
+        event(f"late index: {any(each.late_index is not None for each in held)}")
+        assert all(isinstance(each, TwoKeySubwindow) for each in held)
         assert (join.stats.late, join.stats.matches) == (late, found.total())
 
 
@@ -230,7 +230,7 @@ def test_tiny_windows_and_huge_batches_leave_no_expired_rows(window):
 @pytest.mark.parametrize("window", [sj.CountWindow(5000), sj.TimeWindow(10**9), None], ids=str)
 def test_many_rows_as_they_are_meant_to_be(window, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(manager, "SLICE", 512)
+    monkeypatch.setattr(manager, "SLICE_ROWS", 512)
     left, right = many(4000, 6, noise=20_000), many(4000, 7, noise=20_000)
     one, other = ([side[name].to_numpy() for name in ("a", "b")] for side in (left, right))
     matching = (one[0][:, None] < other[0]) & (one[1][:, None] > other[1])

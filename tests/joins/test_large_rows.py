@@ -27,7 +27,7 @@ def small_batches(monkeypatch):
 
     monkeypatch.setattr(pa, "concat_batches", limited)
     for module in (tumbling, sessions):
-        monkeypatch.setattr(module, "MUCH", 300)
+        monkeypatch.setattr(module, "MOST_JOIN_BYTES", 300)
 
 
 def pushed(join, windows, each=3):
@@ -95,7 +95,7 @@ def test_sessions_whose_rows_cannot_be_stored_are_as_they_were(side, monkeypatch
         patched.setattr(eager_window.WindowSide, "append", failing)
         with pytest.raises(MemoryError):
             join.push(rows((1, 5), (2, 5), first=1), rows((1, 6), first=11))
-    join._state.engine.join.check()
+    join._state.engine.executor.check()
     assert (join.stats.live_left, join.stats.live_right) == (1, 1)
     found += [join.push(rows((1, 5), first=1), rows((1, 6), first=11)), join.finish()]
     assert pairs(*found) == Counter([(0, 10), (0, 11), (1, 10), (1, 11)])

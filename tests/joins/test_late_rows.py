@@ -35,7 +35,9 @@ def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, rows, monkeyp
         pairs.update(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
         check(join)
         held = [each for chain in join._state.engine.chains.values() for each in chain]
-        aside = max(aside, sum(len(each.side) for each in held if each.side is not None))
+        aside = max(
+            aside, sum(len(each.late_index) for each in held if each.late_index is not None)
+        )
     left, right = (pa.concat_tables(batches).to_pylist() for batches in pushed)
     assert aside > 20
     assert join.stats.late == 0

@@ -14,7 +14,7 @@ steps = st.lists(st.tuples(st.integers(0, 40), st.floats(0, 1)), max_size=12)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(columns, "FEW_ROWS", 4)
+    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
 
 
 some = settings(max_examples=40)
@@ -30,7 +30,7 @@ def test_a_column_that_loses_its_first_values(steps):
         expected += values.tolist()
         seen.append((column.values, list(expected)))
         gone = int(share * len(expected))
-        column.drop(gone)
+        column.drop_first(gone)
         expected = expected[gone:]
         assert column.values.tolist() == expected
         assert column.size == len(expected)
@@ -49,7 +49,7 @@ def test_ordinals_that_lose_their_first_numbers(steps, gaps):
         expected += range(last, last + count)
         last += count
         gone = int(share * len(expected))
-        ordinals.drop(gone)
+        ordinals.drop_first(gone)
         expected = expected[gone:]
         assert ordinals.values.tolist() == expected
         assert ordinals.of(np.arange(len(expected), dtype=np.int32)).tolist() == expected
@@ -77,7 +77,7 @@ def test_rows_that_roll(steps):
         expected += range(last, last + count)
         last += count
         gone = int(share * len(expected))
-        rows.drop(gone)
+        rows.drop_first(gone)
         expected = expected[gone:]
         assert rows.size == len(expected) == sum(piece.num_rows for piece in rows.pieces)
         assert all(piece.num_rows for piece in rows.pieces)
@@ -91,7 +91,7 @@ def test_pieces_of_rows_that_roll_stay_few_and_small():
     for first in range(3000):
         rows.append(pa.record_batch({"x": [first]}))
         if rows.size > 400:
-            rows.drop(1)
+            rows.drop_first(1)
             pieces.append(len(rows.pieces))
             largest.append(max(piece.num_rows for piece in rows.pieces))
     assert max(pieces) <= 40  # while the first rows are there, which came when pieces were small

@@ -34,7 +34,7 @@ def test_a_choice_for_each_window(lazy, save, steps):
     """What is decided when a window opens holds until it closes, in a restored join too."""
 
     def choose(join):
-        executor = join._state.engine.join
+        executor = join._state.engine.executor
 
         def window(number):
             eager = EagerWindow(executor.closed.within_one, Recipe("pmj_jb", 1))

@@ -218,7 +218,7 @@ class Cluster:
             assert all(segment.rows for segment in held.segments) if held else True
         for worker in self.workers:
             for cached in worker.values():
-                if isinstance(cached.engine.join, Manager):
+                if isinstance(cached.engine.executor, Manager):
                     for chain in cached.engine.chains.values():
                         chain.check()
 

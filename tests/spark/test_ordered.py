@@ -113,7 +113,7 @@ class OrderedCluster(Cluster):
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch):
     """Let cores send their rows in many parts."""
-    monkeypatch.setattr(split_core, "BLOCK", 16)
+    monkeypatch.setattr(split_core, "ORDERED_CANDIDATES", 16)
 
 
 @random

@@ -65,7 +65,7 @@ def store_rows(
     count: Callable[[list[Prepared]], int],
 ) -> Generator[pa.RecordBatch, None, list[Prepared]]:
     """Prepare what is stored here, give so many rows of it, and return it."""
-    coming = engine.preprocess(batches)
+    coming = engine.prepare(batches)
     every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
     kept = [batch for batch in every if len(batch)]
     if len(kept) == 2:

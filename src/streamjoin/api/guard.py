@@ -80,7 +80,7 @@ class Guarded(Protocol):
 G = TypeVar("G", bound=Guarded)
 
 
-def alone(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+def exclusive(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """Let a method run while no other one does that is marked so."""
 
     @wraps(method)

@@ -16,13 +16,14 @@ from streamjoin.api.opening import Opening
 from streamjoin.api.stats import JoinStats
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.engine import Engine, Step, leave
+from streamjoin.joins.deliver import Delivered, Delivery, leave_and_name
+from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
-from streamjoin.kernels.interrupts import opened, provisional
+from streamjoin.joins.lives import LifeObserver
+from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.config import JoinConfig
-from streamjoin.plans.batches import as_batch, owned
+from streamjoin.plans.batches import as_batch, copy_batch
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks, time_type, to_key
 
@@ -37,6 +38,7 @@ class JoinState:
     opening: Opening = field(default_factory=Opening)
     engine: Engine | None = None
     growth: Growth = field(default_factory=Growth)
+    observer: LifeObserver | None = None  # of what becomes of each row
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -76,7 +78,7 @@ class JoinState:
             self.growth.watch(self.config, self.engine)
         is_self = left is right and left is not None
         batches: Batches = {}
-        with opened():  # it may be a reader, which waits for more
+        with pass_signals():  # it may be a reader, which waits for more
             if left is not None:
                 batches["left"] = as_batch(left)
             if right is not None:  # a reader can be read only once
@@ -93,69 +95,70 @@ class JoinState:
             )
         return batches, is_self
 
-    def push(self, left: Any, right: Any) -> list[Delivery]:
+    def push(self, left: Any, right: Any) -> Delivered:
         """Add rows and return what they find."""
         batches, is_self = self.check(left, right)
         if self.engine is None:
             waited, found = self._begin(
-                batches, is_self, lambda engine: self._push(engine, Step(batches))
+                batches, is_self, lambda engine: self._push(engine, Push(batches))
             )
-            return waited + found
+            return Delivered(waited + found.items, found.failure)
         with self.engine.attempt():
-            return self._push(self.engine, Step(batches))
+            return self._push(self.engine, Push(batches))
 
     def find(self, left: Any, right: Any) -> list[Any]:
         """Add rows, and leave what they find where it is."""
         batches, is_self = self.check(left, right)
         if self.engine is not None:
             with self.engine.attempt():
-                return self._find(self.engine, batches)
+                return self._find(self.engine, batches).unwrap()
         _, found = self._begin(batches, is_self, lambda engine: self._find(engine, batches))
-        return found
+        return found.unwrap()
 
-    def _find(self, engine: Engine, batches: Batches) -> list[Any]:
-        return engine.find(batches) + self.follow(engine, leave)
+    def _find(self, engine: Engine, batches: Batches) -> Delivered:
+        found = Delivered(engine.find(batches))
+        return found.then(lambda: self.follow(engine, leave_and_name))
 
     def submit(self, engine: Engine, left: Any, right: Any) -> None:
         """Send rows to the threads that join a source."""
         batches, _ = self.check(left, right)
         # Copies: the source may use its memory again before the cores are through with it.
-        engine.submit({side: owned(batch) for side, batch in batches.items()})
+        engine.submit({side: copy_batch(batch) for side, batch in batches.items()})
         self.follow(engine)
 
-    def flush(self) -> list[Delivery]:
+    def flush(self) -> Delivered:
         """Join the rows that wait in batch mode."""
         if self.engine is None:
-            return []
+            return Delivered()
         with self.engine.attempt():
             return self._flush(self.engine, self.engine.close)
 
-    def advance(self, watermark: Any) -> list[Delivery]:
+    def advance(self, watermark: Any) -> Delivered:
         """Set the watermark, and return what windows give that close."""
         if self.engine is None:
             self.opening.hold_watermark(watermark, self.config.time)
-            return []
+            return Delivered()
         key = to_key(watermark, time_type(self.engine.plan))
         with self.engine.attempt(settles=False):
             return self.engine.advance(key)
 
-    def finish(self) -> list[Delivery]:
+    def finish(self) -> Delivered:
         """Close all windows, and return what they give."""
         if self.engine is None:
             self.opening.hold_end()
-            return []
+            return Delivered()
         with self.engine.attempt():
             return self._flush(self.engine, self.engine.finish)
 
-    def follow(self, engine: Engine, deliver: Deliver | None = None) -> list[Any]:
+    def follow(self, engine: Engine, deliver: Deliver | None = None) -> Delivered:
         """Let the watermark follow the data, if it is to."""
         if self.config.delay_us is None:
-            return []
+            return Delivered()
         return engine.follow(ticks(self.config.delay_us, engine.plan), deliver)
 
     def _begin(
-        self, batches: Batches, is_self: bool, join: Callable[[Engine], list[Any]]
-    ) -> tuple[list[Delivery], list[Any]]:
+        self, batches: Batches, is_self: bool, join: Callable[[Engine], Delivered]
+    ) -> tuple[list[Delivery], Delivered]:
         """Hold batches back until both schemas are known, then go through them all.
 
         Returns what those give that waited, no rows since they are of one side, and what ``join``
@@ -164,18 +167,22 @@ class JoinState:
         opening = self.opening
         if not all(opening.is_seen(side, batches) for side in SIDES):
             opening.hold(batches)
-            return [], []
+            return [], Delivered()
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
-        engine = make_engine(self.config, schemas, is_self=is_self and not opening.has_rows)
+        is_one = is_self and not opening.has_rows
+        engine = make_engine(self.config, schemas, is_self=is_one, observer=self.observer)
         waited: list[Delivery] = []
-        with provisional():  # an interrupt leaves all that waits, and no engine
+        with (
+            ignore_commits(),
+            engine.attempt_whole(),
+        ):  # an interrupt leaves all that waits, no engine
             for step in opening.steps:
                 fitting = {
                     side: conform_batch(batch, schemas[side], side)
                     for side, batch in step.batches.items()
                 }
                 try:
-                    waited += self._push(engine, replace(step, batches=fitting))
+                    waited += self._push(engine, replace(step, batches=fitting)).unwrap()
                 except StreamJoinError as error:
                     opening.steps.remove(step)
                     error.add_note(
@@ -186,32 +193,21 @@ class JoinState:
         self.opening, self.engine = Opening(schemas), engine
         return waited, found
 
-    def _push(self, engine: Engine, step: Step) -> list[Delivery]:
+    def _push(self, engine: Engine, step: Push) -> Delivered:
         """Join batches at once or, in batch mode, once there are enough."""
-        delivered: list[Delivery] = []
         if not engine.collector.is_on:
-            delivered += engine.flow(step.batches)
+            delivered = Delivered(list(engine.push_iter(step.batches)))
         else:
-            engine.collect({side: owned(batch) for side, batch in step.batches.items()})
-            if engine.collector.is_due:
-                delivered += self._flush(engine, engine.close)
+            engine.collect({side: copy_batch(batch) for side, batch in step.batches.items()})
+            is_due = engine.collector.is_due
+            delivered = self._flush(engine, engine.close) if is_due else Delivered()
         if step.watermark is not None:
             watermark = to_key(step.watermark, time_type(engine.plan))
-            delivered = self._closing(delivered, lambda: engine.advance(watermark))
+            delivered = delivered.then(lambda: engine.advance(watermark))
         if step.is_last:
-            delivered = self._closing(delivered, lambda: self._flush(engine, engine.finish))
-        return self._closing(delivered, lambda: self.follow(engine))
+            delivered = delivered.then(lambda: self._flush(engine, engine.finish))
+        return delivered.then(lambda: self.follow(engine))
 
-    def _flush(self, engine: Engine, close: Callable[[], list[Delivery]]) -> list[Delivery]:
+    def _flush(self, engine: Engine, close: Callable[[], Delivered]) -> Delivered:
         """Join the rows that wait, then close windows."""
-        return self._closing(engine.flush(), close)
-
-    def _closing(
-        self, delivered: list[Delivery], close: Callable[[], list[Delivery]]
-    ) -> list[Delivery]:
-        """Add what windows give that close; should that fail, the error has what was found."""
-        try:
-            return delivered + close()
-        except StreamJoinError as error:
-            error.found = [*delivered, *error.found]
-            raise
+        return Delivered(engine.flush()).then(close)

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from streamjoin.api.conforming import adopt_types, conform_batch, has_unknown_types
 from streamjoin.api.stats import JoinStats
-from streamjoin.joins.engine import Step
+from streamjoin.joins.engine import Push
 from streamjoin.keys.operands import Side
-from streamjoin.plans.batches import check_unique, owned
+from streamjoin.plans.batches import check_unique, copy_batch
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import check_watermark, to_key
 
@@ -26,7 +26,7 @@ class Opening:
     """The schemas that are known, and the steps that wait."""
 
     schemas: dict[Side, pa.Schema] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[Push] = field(default_factory=list)
 
     def conform(self, side: Side, batch: pa.RecordBatch, bound: bool) -> pa.RecordBatch:
         """Return the batch in the schema of those before it; refuse one that is not like them.
@@ -53,9 +53,9 @@ class Opening:
     def hold(self, batches: dict[Side, pa.RecordBatch]) -> None:
         """Let rows wait."""
         self.schemas |= {side: batch.schema for side, batch in batches.items()}
-        kept = {side: owned(batch) for side, batch in batches.items() if batch.num_rows}
+        kept = {side: copy_batch(batch) for side, batch in batches.items() if batch.num_rows}
         if kept:
-            self.steps.append(Step(kept))
+            self.steps.append(Push(kept))
 
     def hold_watermark(self, watermark: Any, time: tuple[str, str] | None) -> None:
         """Let a watermark wait, if it fits the time columns that are known."""
@@ -64,11 +64,11 @@ class Opening:
             name = (time or ("", ""))[side == "right"]
             if name in schema.names:
                 to_key(watermark, schema.field(name).type)
-        self.steps.append(Step({}, watermark))
+        self.steps.append(Push({}, watermark))
 
     def hold_end(self) -> None:
         """Note that no more rows are coming."""
-        self.steps.append(Step({}, is_last=True))
+        self.steps.append(Push({}, is_last=True))
 
     @property
     def has_rows(self) -> bool:

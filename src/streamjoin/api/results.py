@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.api.guard import Guard, alone
+from streamjoin.api.guard import Guard, exclusive
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins import deliver as gather
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.punctuation import Stars
-from streamjoin.kernels.interrupts import held
+from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.kernels.threads import share
 
 
@@ -82,14 +82,14 @@ class Results:
             )
         return self._found
 
-    @alone
+    @exclusive
     def count(self) -> int:
         """Count the matches, without fetching any."""
 
         def count(found: Found) -> int:
             return sum(delivery.matches for delivery in gather.count(found, self.schema))
 
-        with held():
+        with hold_signals():
             return sum(share(count, self._alive(), self._threads))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -103,11 +103,11 @@ class Results:
             for delivery in gather.gather(found, self.schema):
                 yield from delivery.rows
 
-    @alone
+    @exclusive
     def _fetch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         """Fetch the next batch, unless the join has been used since the one before."""
         self._alive()
-        with held():  # and not while somebody works with the rows
+        with hold_signals():  # and not while somebody works with the rows
             return next(batches, None)
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -24,7 +24,7 @@ So a snapshot that was tampered with gives another join that could have been, or
 as everything does that goes wrong while one is read. Cost of the checks: a pass over the tuples.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
@@ -42,21 +42,16 @@ from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, kind_o
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.engine import Counters, Engine, Step
-from streamjoin.joins.executor import Executor
-from streamjoin.joins.sessions.join import SessionJoin
+from streamjoin.joins.engine import Counters, Engine, Push
 from streamjoin.joins.sliding.chain import Chain
-from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.subwindow import Subwindow
-from streamjoin.joins.split.executor import SplitExecutor
-from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
-from streamjoin.kernels.interrupts import checkpoint, shielded
+from streamjoin.kernels.interrupts import checkpoint, shield
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.advisor import EAGER
 from streamjoin.options.checks import check_threads, check_tuning
 from streamjoin.options.config import JoinConfig
-from streamjoin.plans.batches import as_batch, in_one_piece, owned
+from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
 from streamjoin.plans.prepared import Prepared, prepare
@@ -160,34 +155,34 @@ def in_microseconds(duration: int | None) -> timedelta | None:
     return None if duration is None else timedelta(microseconds=duration)
 
 
-def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Step:
+def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Push:
     """Read what waits for the other side's schema."""
     batches = {
-        side: owned(conform_batch(batch_of(files[name]), schemas[side], side))
+        side: copy_batch(conform_batch(batch_of(files[name]), schemas[side], side))
         for side in SIDES
         if (name := f"waiting/{number}/{side}") in files
     }
     if saved == LAST:
-        return Step(batches, None, is_last=True)
-    return Step(batches, None if saved is None else check_watermark(read_time(saved)))
+        return Push(batches, None, is_last=True)
+    return Push(batches, None if saved is None else check_watermark(read_time(saved)))
 
 
 def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
     """Write the subwindows into ``files`` and return the rest."""
-    with shielded():
+    with shield():
         engine.settle()
-    sides, join = SIDES[:1] if engine.is_self_join else SIDES, engine.join
-    parts = parts_of(join)
-    if isinstance(join, TumblingJoin | SessionJoin):
-        for side, batches in join.rows.items():
+    sides, executor = SIDES[:1] if engine.is_self_join else SIDES, engine.executor
+    chain_pairs, closing = executor.chain_pairs, executor.closing
+    if closing is not None:
+        for side, batches in closing.rows.items():
             if batches:
                 rows = [batch.rows for batch in batches]
                 files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
-    for core, part in enumerate(parts):
+    for core, pair in enumerate(chain_pairs):
         for side in sides:
-            for number, held in enumerate(part[side]):
+            for number, held in enumerate(pair[side]):
                 save_subwindow(held, f"{core}/{side}/{number}", files)
-    for side, batch in engine.collector.joined().items():
+    for side, batch in engine.collector.concatenate().items():
         files[f"collected/{side}"] = write(batch.rows)
         numbers = numbers_of(batch)
         if numbers:
@@ -197,17 +192,12 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         "counters": asdict(engine.counters),
         "watermark": engine.watermark,
         "newest": engine.newest,
-        "parts": [{side: save_chain(part[side]) for side in sides} for part in parts],
-        "turns": join.turns if isinstance(join, SplitExecutor) else {},
-        "windows": join.saved if isinstance(join, TumblingJoin | SessionJoin) else {},
+        "parts": [{side: save_chain(pair[side]) for side in sides} for pair in chain_pairs],
+        "turns": executor.turns,
+        "windows": {} if closing is None else closing.saved,
         "is_over": engine.is_over,
         "seed": engine.plan.seed,
     }
-
-
-def parts_of(join: Executor) -> Sequence[dict[Side, Chain]]:
-    """Return the chains of a join, part by part."""
-    return join.parts if isinstance(join, Manager | SplitExecutor) else []
 
 
 def numbers_of(batch: Prepared) -> dict[str, Keys]:
@@ -221,8 +211,8 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
     """Write rows, index and numbers of a subwindow."""
     files[f"{name}/rows"] = write(pa.Table.from_batches(held.rows.pieces))
     files[f"{name}/index"] = write(held.index.to_arrow())
-    if held.side is not None:
-        files[f"{name}/side"] = write(held.side.to_arrow())
+    if held.late_index is not None:
+        files[f"{name}/side"] = write(held.late_index.to_arrow())
     if held.ordinals is not None:
         ordinals = held.ordinals.values.copy()
         files[f"{name}/ordinals"] = write(pa.record_batch({"ordinals": ordinals}))
@@ -254,7 +244,8 @@ def load_engine(
     refuse_unless(engine.newest.keys() <= {*SIDES}, "a stream is neither left nor right")
     refuse_unless(all(map(is_key, engine.newest.values())), "the newest time is none")
     engine.is_over = bool(saved["is_over"])
-    if isinstance(engine.join, TumblingJoin | SessionJoin):
+    executor = engine.executor
+    if executor.closing is not None:
         held = {
             side: prepare_all(engine, side, batch_of(files[name], schemas[side]))
             for side in SIDES
@@ -262,19 +253,17 @@ def load_engine(
         }
         for window in saved["windows"].values():
             check_recipe(window["recipe"])
-        engine.join.restore(held, saved["windows"])
-        if isinstance(engine.join, TumblingJoin):
-            windows = engine.join.eager.values()
-            refuse_unless(all(each.is_whole for each in windows), "a window lacks rows")
-    parts = parts_of(engine.join)
+        executor.closing.restore(held, saved["windows"])
+        refuse_unless(executor.closing.is_restored, "a window lacks rows")
     sides = {*(SIDES[:1] if engine.is_self_join else SIDES)}
-    for core, (part, chains) in enumerate(zip(parts, saved["parts"], strict=True)):
+    parts = zip(executor.chain_pairs, saved["parts"], strict=True)
+    for core, (pair, chains) in enumerate(parts):
         refuse_unless(chains.keys() == sides, "a stream is neither left nor right")
         for side, chain in chains.items():
-            load_chain(engine, part[side], side, f"{core}/{side}", chain, files)
-    if isinstance(engine.join, SplitExecutor):
-        engine.join.turns = saved["turns"]
-        check_turns(engine.join)
+            load_chain(engine, pair[side], side, f"{core}/{side}", chain, files)
+    if executor.turns:
+        check_turns(saved["turns"])
+        executor.restore_turns(saved["turns"])
     waiting = [side for side in SIDES if f"collected/{side}" in files]
     engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
@@ -307,14 +296,13 @@ def check_recipe(recipe: dict[str, Any]) -> None:
     check_tuning(name, dict(recipe["tuning"]), threads)
 
 
-def check_turns(join: SplitExecutor) -> None:
+def check_turns(turns: dict[Side, dict[str, Any]]) -> None:
     """Refuse turns that cannot be."""
-    turns = join.cores[0].turns
     refuse_unless(turns.keys() == {*SIDES}, "a stream is neither left nor right")
     for turn in turns.values():
-        is_sane = is_whole(turn.number, 0) and is_whole(turn.rows, 0)
-        is_sane = is_sane and is_key(turn.oldest) and is_key(turn.newest)
-        refuse_unless(is_sane and turn.number + turn.rows < 1 << 32, f"{turn} cannot be")
+        is_sane = is_whole(turn["number"], 0) and is_whole(turn["rows"], 0)
+        is_sane = is_sane and is_key(turn["oldest"]) and is_key(turn["newest"])
+        refuse_unless(is_sane and turn["number"] + turn["rows"] < 1 << 32, f"{turn} cannot be")
 
 
 def prepare_all(engine: Engine, side: Side, batch: pa.RecordBatch) -> Prepared:
@@ -326,7 +314,7 @@ def prepare_all(engine: Engine, side: Side, batch: pa.RecordBatch) -> Prepared:
 
 def load_collected(engine: Engine, side: Side, files: Parts) -> Prepared:
     """Read the rows of one side that wait."""
-    rows = owned(batch_of(files[f"collected/{side}"], engine.plan.schemas[side]))
+    rows = copy_batch(batch_of(files[f"collected/{side}"], engine.plan.schemas[side]))
     batch = prepare_all(engine, side, rows)
     if not engine.numbers:
         return batch
@@ -400,7 +388,7 @@ def load_subwindow(
         names.append(f"{name}/side")
     indexes = load_indexes(chain, layout, structure, rows, [files[each] for each in names])
     held = chain.enclose(indexes[0], layout, structure, start)
-    held.side = indexes[1] if len(indexes) > 1 else None
+    held.late_index = indexes[1] if len(indexes) > 1 else None
     held.append(rows)
     return held
 

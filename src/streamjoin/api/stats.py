@@ -4,12 +4,7 @@ from dataclasses import dataclass, field
 
 from streamjoin.choice.decision_tree import Decision
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.split.core import Core
-from streamjoin.joins.split.executor import SplitExecutor
-from streamjoin.joins.tumbling.join import TumblingJoin
-
-CLOSING = TumblingJoin | SessionJoin
+from streamjoin.joins.executor import CoreReport
 
 
 @dataclass(frozen=True)
@@ -34,8 +29,8 @@ class JoinStats:
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
         """Read an engine."""
-        counters, join = engine.counters, engine.join
-        held = join.holdings
+        counters, executor = engine.counters, engine.executor
+        held = executor.holdings
         return cls(
             rows_left=counters.rows["left"],
             rows_right=counters.rows["right"],
@@ -46,11 +41,11 @@ class JoinStats:
             matches=counters.matches,
             late=counters.late,
             null_times=counters.null_times,
-            seconds={**engine.seconds, **join.seconds},
-            commands=dict(join.commands),
+            seconds={**engine.seconds, **executor.seconds},
+            commands=dict(executor.commands),
             waiting=engine.collector.count,
-            cores=tuple(map(CoreStats.of, join.cores)) if isinstance(join, SplitExecutor) else (),
-            decision=join.adviser.decision if isinstance(join, CLOSING) else None,
+            cores=tuple(map(CoreStats.of, executor.report_cores())),
+            decision=executor.decision,
         )
 
 
@@ -65,7 +60,7 @@ class CoreStats:
     seconds: float
 
     @classmethod
-    def of(cls, core: Core) -> "CoreStats":
-        """Read a core."""
-        left, right = (len(chain) for chain in core.manager.chains.values())
-        return cls(core.number, core.is_alive, left, right, core.busy)
+    def of(cls, core: CoreReport) -> "CoreStats":
+        """Read what a core reports."""
+        left, right = core.rows["left"], core.rows["right"]
+        return cls(core.number, core.is_alive, left, right, core.busy_seconds)

@@ -8,19 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.api import snapshots
-from streamjoin.api.guard import Guard, alone
+from streamjoin.api.guard import Guard, exclusive
 from streamjoin.api.join_state import JoinState
 from streamjoin.api.results import Punctuated, Results
 from streamjoin.api.stats import JoinStats
 from streamjoin.api.streaming import check_source, sides_of, stream_through, threads_of
 from streamjoin.conditions import Condition
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
-from streamjoin.joins.deliver import Delivery
+from streamjoin.joins.deliver import Delivered, Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
-from streamjoin.joins.shared.shared_join import TASK
+from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
-from streamjoin.kernels.interrupts import held
+from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.options.checks import ColumnPair
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
@@ -138,7 +138,7 @@ class StreamJoin:
         self._results: Results | None = None  # of the last `find`
         self._guard = Guard()
 
-    @alone
+    @exclusive
     def push(self, left: Any = None, right: Any = None) -> pa.Table:
         """Add a batch of either stream, or of both, and return the new matches.
 
@@ -156,33 +156,33 @@ class StreamJoin:
         self._begin()
         return self._table(lambda: self._push(left, right))
 
-    def _push(self, left: Any, right: Any) -> list[Delivery]:
+    def _push(self, left: Any, right: Any) -> Delivered:
         """Add rows and return what they find, unless a core has died meanwhile."""
         delivered = self._state.push(left, right)
-        self._report(lambda: self._state.table(delivered))
+        self._report(lambda: self._state.table(delivered.items))
         return delivered
 
     def _report(self, results: Callable[[], pa.Table | Results]) -> None:
         """Tell of cores that have died, with what the others have found."""
         try:
             if self._state.engine is not None:
-                self._state.engine.join.report()
+                self._state.engine.executor.report()
         except CoreError as error:
             error.results = results()
             raise
 
-    def _table(self, join: Callable[[], list[Delivery]]) -> pa.Table:
+    def _table(self, join: Callable[[], Delivered]) -> pa.Table:
         """Return as a table what is found; an error too has what was found before it."""
-        with held() as call:
-            try:
-                return call.give(self._state.table(join()))
-            except StreamJoinError as error:
-                if error.found:
-                    error.results = self._state.table(list(error.found))
-                raise
+        with hold_signals() as call:
+            delivered = join()
+            table = self._state.table(delivered.items)
+            if delivered.failure is not None:
+                delivered.failure.results = table if delivered.items else None
+                raise delivered.failure
+            return call.give(table)
 
     def stream(
-        self, source: Iterable[Any], task_rows: int = TASK, finish: bool = True
+        self, source: Iterable[Any], task_rows: int = TASK_TUPLES, finish: bool = True
     ) -> Iterator[Punctuated]:
         """Push all that a source gives, and yield matches as they come.
 
@@ -212,20 +212,20 @@ class StreamJoin:
         state = self._state
         steps = (sides_of(each) for each in source)
         while state.engine is None and (sides := next(steps, None)) is not None:
-            yield from self._punctuated(self._push_step(*sides))
+            yield from self._punctuated_steps(self._push_step(*sides))
         engine = state.engine
         if engine is not None and (threads := self._lend(engine, task_rows)) is not None:
             send = partial(state.submit, engine)
             with closing(stream_through(engine, threads, steps, send)) as delivered:
                 yield from self._punctuated(delivered)
         for sides in steps:
-            yield from self._punctuated(self._push_step(*sides))
+            yield from self._punctuated_steps(self._push_step(*sides))
         if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
-            yield from self._last(state.finish)
+            yield from self._punctuated_steps(self._last_step(state.finish))
         elif engine is not None and engine.collector.count:
-            yield from self._last(state.flush)
+            yield from self._punctuated_steps(self._last_step(state.flush))
 
-    @alone
+    @exclusive
     def _check_stream(self, source: Iterable[Any], task_rows: int) -> None:
         self._begin()
         if type(task_rows) is not int or task_rows < 1:
@@ -237,38 +237,35 @@ class StreamJoin:
                 "StreamJoin, or pass finish=False to the stream() before this one"
             )
 
-    @alone
-    def _push_step(self, left: Any, right: Any) -> list[Delivery]:
+    @exclusive
+    def _push_step(self, left: Any, right: Any) -> Delivered:
         """Push what a source gives; others may have used the join since it gave something.
 
         Whoever interrupts it gets what it has found.
         """
         self._begin()
-        with held() as call:
+        with hold_signals() as call:
             delivered = self._push(left, right)
             if self.schema is not None:
-                call.give(self._state.table(delivered))
+                call.give(self._state.table(delivered.items))
         return delivered
 
-    def _last(self, join: Callable[[], list[Delivery]]) -> Iterator[Punctuated]:
-        """Yield what is found at the end of a source; if that fails, what was found before."""
-        try:
-            yield from self._punctuated(self._last_step(join))
-        except StreamJoinError as error:
-            yield from self._punctuated(error.found)
-            raise
+    def _punctuated_steps(self, delivered: Delivered) -> Iterator[Punctuated]:
+        """Yield what is found; if a window has failed, what was found before, then the error."""
+        yield from self._punctuated(delivered.items)
+        delivered.unwrap()
 
-    @alone
-    def _last_step(self, join: Callable[[], list[Delivery]]) -> list[Delivery]:
+    @exclusive
+    def _last_step(self, join: Callable[[], Delivered]) -> Delivered:
         self._begin()
-        with held() as call:
+        with hold_signals() as call:
             delivered = join()
             if self.schema is not None:
-                call.give(self._state.table(delivered))
+                call.give(self._state.table(delivered.items))
         self._report(lambda: self._state.table([]))
         return delivered
 
-    @alone
+    @exclusive
     def _lend(self, engine: Engine, task_rows: int) -> Streaming | None:
         """Give the windows to threads that join a source ahead, if there are any."""
         self._begin()
@@ -280,7 +277,7 @@ class StreamJoin:
             assert self.schema is not None
             yield Punctuated.of(delivery, self.schema)
 
-    @alone
+    @exclusive
     def find(self, left: Any = None, right: Any = None) -> Results:
         """Do as `push` does, but leave the matches where they are: count them, or fetch some.
 
@@ -294,14 +291,14 @@ class StreamJoin:
         54950
         """
         self._begin()
-        with held() as call:
+        with hold_signals() as call:
             found = self._state.find(left, right)
             results = Results(found, self._state.known_schema, self.threads, self._guard)
             self._results = results
             self._report(lambda: results)
             return call.give(results)
 
-    @alone
+    @exclusive
     def flush(self) -> pa.Table:
         """Join the rows that wait in batch mode, and return their matches."""
         self._begin()
@@ -327,7 +324,7 @@ class StreamJoin:
             self._results.close()
             self._results = None
 
-    @alone
+    @exclusive
     def advance(self, watermark: Any) -> pa.Table:
         """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
 
@@ -354,7 +351,7 @@ class StreamJoin:
             )
         return self._table(lambda: self._state.advance(watermark))
 
-    @alone
+    @exclusive
     def finish(self) -> pa.Table:
         """Tell that no more rows will come: joins what waits, closes all windows.
 
@@ -388,17 +385,17 @@ class StreamJoin:
         return self._state.schema
 
     @property
-    @alone
+    @exclusive
     def stats(self) -> JoinStats:
         """Rows, matches, late rows, what is held now, and seconds by phase."""
         self._refuse_beside_stream()
         return self._state.stats
 
-    @alone
+    @exclusive
     def snapshot(self) -> bytes:
         """Return the whole state, to go on from with `restore`, in this process or another."""
         self._begin()
-        with held():
+        with hold_signals():
             return snapshots.save(self._state)
 
     @classmethod
@@ -409,7 +406,7 @@ class StreamJoin:
         `SnapshotError`.
         """
         join = cls.__new__(cls)
-        with held(provisional=True):
+        with hold_signals(provisional=True):
             join._open(snapshots.load(data))
         return join
 

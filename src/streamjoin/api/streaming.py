@@ -19,10 +19,9 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.messages import Gathered
 from streamjoin.joins.shared.shared_stream import SharedStream
-from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.joins.split.losses import raise_error
 from streamjoin.kernels.forks import is_here
-from streamjoin.kernels.interrupts import held, shielded
+from streamjoin.kernels.interrupts import hold_signals, shield
 
 
 class Pipeline:
@@ -47,7 +46,7 @@ class Pipeline:
 
         Who stops early loses the matches that are still on their way; the rows are stored.
         """
-        with held():
+        with hold_signals():
             self.join.wait()
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
@@ -62,7 +61,7 @@ class Pipeline:
             raise
         finally:
             if is_here(self._process):  # a child has no threads that it could wait for
-                with held(), shielded():
+                with hold_signals(), shield():
                     self._drop_rest()
         self.join.report()
         if self._failure is not None:
@@ -72,7 +71,7 @@ class Pipeline:
         """Yield whatever comes; signals are held while it is waited for."""
         coming = self._gathered()
         while True:
-            with held():
+            with hold_signals():
                 gathered = next(coming, None)
             if gathered is None:
                 return
@@ -133,8 +132,9 @@ class Pipeline:
 
     def _counted(self, gathered: Gathered) -> Iterator[Delivery]:
         for delivery in gathered.found:
-            self.engine.counters.matches += delivery.matches
-            yield delivery
+            yield self.engine.take(delivery)
+        if gathered.ends and gathered.step.clock is not None:
+            self.engine.end_lives(gathered.step.clock)
 
 
 def stream_through(
@@ -146,20 +146,20 @@ def stream_through(
         yield from Pipeline(engine, join, steps, send)
     finally:
         if is_here(process):
-            with held(), shielded():
+            with hold_signals(), shield():
                 join.release()
                 engine.streaming = None
+                if not engine.collector.count:  # rows that wait may meet any other
+                    engine.end_lives(engine.clock)
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
     """Return the threads that can join a source ahead of its results, if there are any."""
-    with held(), shielded():
+    with hold_signals(), shield():
         engine.settle()
     if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
         return None
-    if isinstance(engine.join, SplitExecutor):
-        return engine.join
-    return SharedStream.of(engine, task_rows)
+    return engine.executor.streaming or SharedStream.of(engine, task_rows)
 
 
 def check_source(source: Any) -> None:

@@ -1,6 +1,7 @@
 """What users call to join two finite tables."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -9,16 +10,16 @@ from streamjoin.api.results import Results
 from streamjoin.conditions import Condition
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_closed_rows, make_engine
-from streamjoin.joins.deliver import gather
-from streamjoin.joins.engine import Engine, leave
-from streamjoin.joins.executor import Deliver
-from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.kernels.interrupts import held, opened
+from streamjoin.joins.candidates import Found
+from streamjoin.joins.deliver import gather, leave_and_name
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Clock, Deliver
+from streamjoin.joins.lives import LifeObserver
+from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checks import ColumnPair, check_finite
 from streamjoin.options.config import JoinConfig
 from streamjoin.plans.batches import as_batch, check_unique
-from streamjoin.plans.prepared import prepare
 from streamjoin.windows import CountWindow, Window
 
 Batches = dict[Side, pa.RecordBatch]
@@ -48,14 +49,14 @@ def join_tables(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    with held(provisional=True):
+    with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         try:
             if isinstance(config.window, CountWindow):
-                found = engine.find(batches)
+                found = _find_counted(engine, batches)
                 parts = [part for each in found for part in gather(each, engine.schema)]
             else:
-                parts = _join(config, engine, batches)
+                parts = _join(config, engine, batches, partial(gather, schema=engine.schema))
         except MemoryError as error:
             raise StreamJoinError(
                 f"the joined rows of {batches['left'].num_rows:,} and "
@@ -90,31 +91,44 @@ def find_matches(
     """
     check_finite(algorithm)
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
-    with held(provisional=True):
+    with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         if isinstance(config.window, CountWindow):
-            found = engine.find(batches)
+            found = _find_counted(engine, batches)
         else:
-            found = _join(config, engine, batches, leave)
+            found = _join(config, engine, batches, leave_and_name)
         return Results(found, engine.schema, threads=config.threads)
 
 
-def _join(
-    config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver | None = None
-) -> list[Any]:
-    """Join two tables, whose rows are all there."""
-    prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
-    if isinstance(engine.join, SessionJoin):
-        return list(engine.join.join_all(prepared, deliver))
-    given = deliver or (lambda found: gather(found, engine.schema))
-    closed = make_closed_rows(config, engine.plan, given)
-    return list(closed.join(prepared, given))
+def _join(config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver) -> list[Any]:
+    """Join two tables, whose rows are all there; ``deliver`` says what becomes of matches."""
+    push = engine.prepare(batches)
+    for batch in push.prepared.values():
+        batch.visible = None  # all of the other table's rows
+    engine.arrive(push)
+    if engine.executor.closing is not None:
+        items = engine.executor.closing.join_all(push.prepared, deliver)
+    else:
+        items = make_closed_rows(config, engine.plan, deliver).join(push.prepared, deliver)
+    found = [engine.take(item) for item in items]
+    engine.end_lives(Clock({}, is_over=True))
+    return found
 
 
-def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
+def _find_counted(engine: Engine, batches: Batches) -> list[Found]:
+    """Find what two tables match in a count window, where arrival decides."""
+    found = engine.find(batches)
+    engine.end_lives(Clock({}, is_over=True))
+    return found
+
+
+def _open(
+    config: JoinConfig, left: Any, right: Any, observer: LifeObserver | None = None
+) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
-    with opened():  # they may be readers, which wait for more
+    with pass_signals():  # they may be readers, which wait for more
         batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
     for side, batch in batches.items():
         check_unique(batch.schema, side)
-    return make_engine(config, {side: each.schema for side, each in batches.items()}), batches
+    schemas = {side: each.schema for side, each in batches.items()}
+    return make_engine(config, schemas, observer=observer), batches

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from streamjoin.cli.files import CsvOptions, check_output, format_of, read_table, write_batches
 from streamjoin.errors import StreamJoinError
-from streamjoin.plans.batches import together
+from streamjoin.plans.batches import coalesce_batches
 
 if TYPE_CHECKING:
     from streamjoin.api.results import Results
@@ -53,7 +53,7 @@ def join_files(
         matches = found.count() if out is None else 0
     if out is not None:
         with progress.status(f"writing {escape(out.name)} ...") as status:
-            for rows in write_batches(together(found, WRITTEN_ROWS), found.schema, out):
+            for rows in write_batches(coalesce_batches(found, WRITTEN_ROWS), found.schema, out):
                 matches += rows
                 status.update(f"writing {escape(out.name)}, {matches:,} rows so far ...")
     elif not counts:

@@ -63,14 +63,14 @@ def scan_chain(
     """
     entry = np.int64(first)
     while entry != NONE:
-        tail, head = np.int64(table.tails[entry]), np.int64(table.heads[entry])
+        head = np.int64(table.heads[entry])
         if inner:
-            for i in range(tail, head):
+            for i in range(head):
                 found[count] = table.row_ids[entry, i]
                 count += 1
         else:
-            whole = head - (head - tail) % BLOCK
-            for begin in range(tail, whole, BLOCK):
+            whole = head - head % BLOCK
+            for begin in range(0, whole, BLOCK):
                 hits = np.int64(0)
                 for i in range(begin, begin + BLOCK):
                     key = table.keys[entry, i]

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, surviving
-from streamjoin.joins.deliver import beside
+from streamjoin.joins.candidates import Found, Pairs, confirm_pairs
+from streamjoin.joins.deliver import concat_columns
 from streamjoin.joins.punctuation import matched_groups
 from streamjoin.kernels.compile import Int, Keys, RowIds, kernel
 from streamjoin.keys.radix_sort import sort_with_rows
@@ -42,9 +42,11 @@ def order_by(places: RowIds, low: Int, high: Int) -> RowIds:
 
 def fetch_stored(found: Found, ordering: Ordering) -> Iterator[pa.RecordBatch]:
     """Fetch the stored half of matches, with what they are ordered by."""
-    for probes, rows in surviving(found):
+    for probes, rows in confirm_pairs(found):
         stored = found.subwindow.rows.take(rows)
         order = [pa.array(each) for each in (probes, *matched_groups(ordering, found, rows))]
+        if found.batch.plan.names_rows:
+            order.insert(0, pa.array(found.subwindow.ordinals_of(rows)))
         names = [str(number) for number in range(stored.num_columns + len(order))]
         yield pa.RecordBatch.from_arrays([*stored.columns, *order], names)
 
@@ -57,7 +59,7 @@ def arrange(halves: Sequence[pa.RecordBatch], ordering: Ordering) -> pa.RecordBa
         rows = order_by(places, int(places.min()), int(places.max()))
     else:
         groups = batch.column(batch.num_columns - 1).to_numpy()
-        _, rows = sort_with_rows(combine(places, groups))
+        _, rows = sort_with_rows(compose_keys(places, groups))
     return take_rows(batch, rows)
 
 
@@ -67,7 +69,7 @@ def places_of(batch: pa.RecordBatch, ordering: Ordering) -> RowIds:
     return batch.column(batch.num_columns - behind).to_numpy()
 
 
-def complete(
+def add_probing_columns(
     half: pa.RecordBatch, batch: Prepared, ordering: Ordering, schema: pa.Schema
 ) -> pa.RecordBatch:
     """Fetch the other half: the columns of the rows that found the matches."""
@@ -75,7 +77,17 @@ def complete(
     found = take_rows(batch.rows, places)
     stored = half.select(range(len(schema) - found.num_columns))
     left, right = (found, stored) if batch.side == "left" else (stored, found)
-    return beside(left, right, schema)
+    return concat_columns(left, right, schema)
+
+
+def name_half(half: pa.RecordBatch, batch: Prepared, ordering: Ordering) -> tuple[Pairs, ...]:
+    """Return the matches of a half by the ordinals of their rows, if these are to be told."""
+    if not batch.plan.names_rows:
+        return ()
+    assert batch.ordinals is not None
+    behind = 2 if ordering.precision is None else 3  # the place, and the group
+    stored = half.column(half.num_columns - behind).to_numpy()
+    return (Pairs(batch.side, batch.ordinals[places_of(half, ordering)], stored),)
 
 
 def interleave(batches: Sequence[pa.RecordBatch], arrivals: Sequence[Keys]) -> pa.RecordBatch:
@@ -84,7 +96,7 @@ def interleave(batches: Sequence[pa.RecordBatch], arrivals: Sequence[Keys]) -> p
     return take_rows(pa.concat_batches(batches), order)
 
 
-def combine(first: RowIds, second: Keys) -> Keys:
+def compose_keys(first: RowIds, second: Keys) -> Keys:
     """Return one key for two, both of bounded spread: rows of one step, places in one window."""
     low = second.min()
     return (first - np.int64(first.min())) * (second.max() - low + 1) + (second - low)

@@ -1,6 +1,7 @@
 """From a configuration and two schemas to what joins: an engine, or rows that are all there."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.registry import make_lazy
 from streamjoin.joins.executor import Deliver, Executor
+from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager
@@ -58,17 +60,20 @@ def make_engine(
     numbers: bool = False,
     manager: Callable[..., Manager] = Manager,
     seed: int | None = None,
+    observer: LifeObserver | None = None,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
-    that of hashes, the secret of this process if None.
+    that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
+    each row.
     """
     plan, algorithm = make_plan(config, schemas, seed), config.algorithm
+    plan = replace(plan, names_rows=observer is not None)
     schema = joined_schema(schemas["left"], schemas["right"])
     ordering = config.ordering
-    numbers = numbers or ordering is not None
+    numbers = numbers or ordering is not None or observer is not None
     threads, chooses = config.threads_each, algorithm == "auto"
 
     def given(found: Found) -> Iterator[Delivery]:
@@ -93,7 +98,9 @@ def make_engine(
         join = manager(plan, chains(), given, threads, chooses)
     order = None if config.order is None else bind_order(config.order, schemas)
     wait = None if config.batch_us is None else config.batch_us / 1e6
-    return Engine(plan, join, schema, order, numbers, Collector(config.batch_rows, wait))
+    collector = Collector(config.batch_rows, wait)
+    lives = None if observer is None else RowLives(plan, observer)
+    return Engine(plan, join, schema, order, numbers, collector, lives)
 
 
 def make_closing(
@@ -124,7 +131,7 @@ def make_closed_rows(
     judge = adviser or adviser_of(config)
 
     def make_manager(inner: JoinPlan, threads: int) -> Manager:
-        chains = make_chains(inner, None, structure, False, threads, 1)
+        chains = make_chains(inner, None, structure, plan.names_rows, threads, 1)
         return Manager(inner, chains, deliver, threads, structure == "auto")
 
     def choose(sides: Mapping[Side, Prepared], threads: int) -> Lazy | None:

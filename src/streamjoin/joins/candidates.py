@@ -22,13 +22,13 @@ from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Flags, Keys, RowIds, kernel
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.operands import OTHER
+from streamjoin.keys.operands import OTHER, Side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.prepared import Prepared
 
-BLOCK = 1 << 18  # candidate pairs at a time
-Pairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
+BLOCK_PAIRS = 1 << 18  # candidates at a time
+RowPairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,35 @@ class Check:
     ranges: list[Range]
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Matches by the ordinals of their rows, the one that probed and the one that was stored."""
+
+    side: Side  # of the rows that probed
+    probing: Keys
+    stored: Keys
+
+    @property
+    def left(self) -> Keys:
+        """The ordinals of the left rows."""
+        return self.probing if self.side == "left" else self.stored
+
+    @property
+    def right(self) -> Keys:
+        """The ordinals of the right rows."""
+        return self.stored if self.side == "left" else self.probing
+
+
 class Holder(Protocol):
-    """Whatever holds the rows that are found: a subwindow, or a window that is closed."""
+    """What holds the rows that are found: a subwindow, or a window that is closed."""
 
     @property
     def rows(self) -> Rows:
         """The rows, by their row ids."""
+        ...
+
+    def ordinals_of(self, rows: RowIds) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
         ...
 
 
@@ -104,7 +127,7 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
     for part, column in subwindow.range_keys.items():
         if part in answered:
             continue
-        if part == plan.time_part and not crosses(batch, subwindow):
+        if part == plan.time_part and not is_cut_by_window(batch, subwindow):
             continue
         checks.append(Check(column.values, batch.part_ranges(part)))
     if subwindow.ordinals is not None and batch.visible is not None:
@@ -114,25 +137,28 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
     return checks
 
 
-def crosses(batch: Prepared, subwindow: Subwindow) -> bool:
+def is_cut_by_window(batch: Prepared, subwindow: Subwindow) -> bool:
     """Whether the time window's edge falls inside the subwindow for any row of the batch."""
-    first, last = batch.core
+    first, last = batch.common_reach
     return first > subwindow.oldest or last < subwindow.newest
 
 
-def checked(found: Found) -> Iterator[Pairs]:
+def check_pairs(found: Found) -> Iterator[RowPairs]:
     """Yield the candidate pairs whose keys pass every check, a block at a time."""
-    for pairs in found.matches.blocks(BLOCK, found.order):
+    for pairs in found.matches.blocks(BLOCK_PAIRS, found.order):
         checkpoint()
         for check in found.checks:
-            pairs = apply(check, *pairs)
+            pairs = apply_check(check, *pairs)
         if pairs[0].size:
             yield pairs
 
 
-def surviving(found: Found) -> Iterator[Pairs]:
-    """Yield the matching pairs, residual conditions checked too, grouped for ``Rows.take``."""
-    for probes, rows in checked(found):
+def confirm_pairs(found: Found) -> Iterator[RowPairs]:
+    """Yield the matching pairs, residual conditions checked too, grouped for ``Rows.take``.
+
+    Every match of every kind of window comes from here, unless it is only counted.
+    """
+    for probes, rows in check_pairs(found):
         pairs = found.subwindow.rows.group(probes, rows)
         if found.batch.plan.has_residuals:
             pairs = apply_residuals(found.batch, found.subwindow, *pairs)
@@ -140,7 +166,18 @@ def surviving(found: Found) -> Iterator[Pairs]:
             yield pairs
 
 
-def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
+def name_pairs(found: Found, probes: RowIds, rows: RowIds) -> tuple[Pairs, ...]:
+    """Return pairs by the ordinals of their rows, if these are to be told."""
+    if not found.batch.plan.names_rows:
+        return ()
+    assert found.batch.ordinals is not None
+    side, probing = found.batch.side, found.batch.ordinals[probes]
+    stored = found.subwindow.ordinals_of(rows)
+    pairs = Pairs(side, probing, stored)
+    return (pairs, Pairs(OTHER[side], probing, stored)) if found.mirrored else (pairs,)
+
+
+def apply_check(check: Check, probes: RowIds, rows: RowIds) -> RowPairs:
     """Keep the pairs that pass one check."""
     if len(check.ranges) == 1:
         lower, upper = check.ranges[0]
@@ -156,7 +193,7 @@ def apply(check: Check, probes: RowIds, rows: RowIds) -> Pairs:
     return probes[keep], rows[keep]
 
 
-def apply_residuals(batch: Prepared, subwindow: Holder, probes: RowIds, rows: RowIds) -> Pairs:
+def apply_residuals(batch: Prepared, subwindow: Holder, probes: RowIds, rows: RowIds) -> RowPairs:
     """Keep the pairs for which every residual condition is true.
 
     One after the other, each over what the ones before it left: ``and`` guards what follows it.

@@ -1,6 +1,6 @@
-"""Batch mode: rows wait until a batch of them is worth its while (PanJoin III-E).
+"""Batch mode: rows wait until there is a batch of them (PanJoin III-E).
 
-Every push costs a sort, a search of all subwindows and an insert, and these cost less a row the
+Every push costs a sort, a search of all subwindows and an insert, and these cost less per row the
 more rows share them. A collector holds pushes back until there are ``rows`` of them, or until the
 first has waited for ``seconds``, whichever comes first. They come prepared: who is late, and what
 place a row has in its stream, is decided when it is pushed, so the result is that of the pushes one
@@ -54,17 +54,17 @@ class Collector:
             return True
         return self.seconds is not None and self.clock() - self.since >= self.seconds
 
-    def joined(self) -> dict[Side, Prepared]:
+    def concatenate(self) -> dict[Side, Prepared]:
         """Return what waits, as one batch a side; it goes on waiting until `clear`."""
         return {side: concatenate(batches) for side, batches in self.waiting.items()}
 
     @property
     def mark(self) -> Mark:
-        """What waits now, for `cut` to go back to."""
+        """What waits now, for `restore` to go back to."""
         lengths = {side: len(batches) for side, batches in self.waiting.items()}
         return self.waiting, lengths, self.since
 
-    def cut(self, mark: Mark) -> None:
+    def restore(self, mark: Mark) -> None:
         """Forget the rows that came after a mark, and take back those that waited then."""
         waiting, lengths, self.since = mark
         self.waiting = {side: waiting[side][:length] for side, length in lengths.items()}

@@ -3,12 +3,14 @@
 Columns are fetched last, from pairs of row numbers, once everything is checked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, checked, surviving
+from streamjoin.errors import StreamJoinError
+from streamjoin.joins.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
 from streamjoin.joins.punctuation import Stars, order_columns
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
@@ -22,6 +24,46 @@ class Delivery:
     matches: int
     rows: list[pa.RecordBatch] = field(default_factory=list)
     stars: Stars | None = None  # ordered joins: which rows have found them
+    pairs: tuple[Pairs, ...] = ()  # the rows of the matches, if these are to be told
+
+
+@dataclass(frozen=True)
+class LeftInPlace:
+    """What was found and stays where it is, with the rows of its matches if these are told."""
+
+    found: Found
+    pairs: tuple[Pairs, ...] = ()
+
+
+@dataclass
+class Delivered:
+    """What some steps gave, and the error that the last one ended with, if a window has failed."""
+
+    items: list[Any] = field(default_factory=list)
+    failure: StreamJoinError | None = None
+
+    @classmethod
+    def collect(cls, items: Iterator[Any]) -> "Delivered":
+        """Take all items; those before an error are kept."""
+        delivered = cls()
+        try:
+            delivered.items.extend(items)  # one by one: those before an error stay
+        except StreamJoinError as error:
+            delivered.failure = error
+        return delivered
+
+    def then(self, step: "Callable[[], Delivered]") -> "Delivered":
+        """Do another step, unless one has failed, and add what it gives."""
+        if self.failure is not None:
+            return self
+        more = step()
+        return Delivered(self.items + more.items, more.failure)
+
+    def unwrap(self) -> list[Any]:
+        """Return the items, or raise the error."""
+        if self.failure is not None:
+            raise self.failure
+        return self.items
 
 
 Names = dict[Side, tuple[str, ...]]  # columns of each side
@@ -37,35 +79,51 @@ def gather(
     """
     side = found.batch.side
     source = found.batch.rows if names is None else found.batch.rows.select(names[side])
-    for probes, rows in surviving(found):
+    for probes, rows in confirm_pairs(found):
         probing = take_rows(source, probes)
         stored = found.subwindow.rows.take(rows, None if names is None else names[OTHER[side]])
         left, right = (probing, stored) if side == "left" else (stored, probing)
         order = [] if ordering is None else order_columns(ordering, found, probes, rows)
-        joined = [beside(left, right, schema, order)]
+        joined = [concat_columns(left, right, schema, order)]
         if found.mirrored:
-            joined.append(beside(right, left, schema))
-        yield Delivery(len(joined) * probes.size, joined)
+            joined.append(concat_columns(right, left, schema))
+        pairs = name_pairs(found, probes, rows)
+        yield Delivery(len(joined) * probes.size, joined, pairs=pairs)
 
 
-def beside(
+def concat_columns(
     left: pa.RecordBatch, right: pa.RecordBatch, schema: pa.Schema, order: Sequence[pa.Array] = ()
 ) -> pa.RecordBatch:
-    """Put the columns of two batches beside each other, and those that order them behind."""
+    """Put the columns of two batches side by side, and those that order them behind."""
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns, *order], schema=schema)
 
 
 def count(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
     """Count the matches; where no check is left, without looking at a single pair."""
+    if found.batch.plan.names_rows:
+        named = name_all_pairs(found)
+        yield Delivery(sum(pairs.probing.size for pairs in named), pairs=named)
+        return
     if found.batch.plan.has_residuals:
-        matches = sum(probes.size for probes, _ in surviving(found))
+        matches = sum(probes.size for probes, _ in confirm_pairs(found))
     elif found.checks:
-        matches = sum(probes.size for probes, _ in checked(found))
+        matches = sum(probes.size for probes, _ in check_pairs(found))
     else:
         matches = len(found.matches)
     yield Delivery(2 * matches if found.mirrored else matches)
 
 
-def keep_ranges(found: Found, schema: pa.Schema) -> Iterator[Delivery]:
-    """Leave the matches as ranges, expired rows of the oldest subwindow among them."""
-    yield Delivery(len(found.matches))
+def leave_in_place(found: Found) -> Iterator[Found]:
+    """Leave what was found where it is."""
+    yield found
+
+
+def leave_and_name(found: Found) -> Iterator[LeftInPlace]:
+    """Leave what was found where it is, but look which rows match if these are to be told."""
+    yield LeftInPlace(found, name_all_pairs(found) if found.batch.plan.names_rows else ())
+
+
+def name_all_pairs(found: Found) -> tuple[Pairs, ...]:
+    """Return all matches by the ordinals of their rows."""
+    blocks = (name_pairs(found, probes, rows) for probes, rows in confirm_pairs(found))
+    return tuple(pairs for block in blocks for pairs in block)

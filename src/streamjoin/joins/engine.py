@@ -2,18 +2,25 @@
 
 It takes record batches whose schemas are known and gives joined record batches. The public
 `StreamJoin` stands above it and deals with what users may pass, an executor below it finds matches
-and holds the windows.
+and holds the windows. The engine asks the executor for four things, in this order::
+
+    probe     look for the matches of rows that come
+    insert    store these rows
+    close     look for what only the end of a window gives
+    expire    drop what has left the window
 
 What changes the state is an attempt: until it is committed, an interrupt, or running out of memory,
-leaves everything as it was. A sliding window is committed when rows are stored, after the search
+leaves everything as it was. A sliding window is committed when rows are inserted, after the probe
 for their matches. Windows that close are searched once more after that, maybe for long; so there
-it is when the first of them is forgotten, and rows that were stored are taken out again before::
+it is when the first of them expires, and rows that were inserted are taken out again before::
 
-    sliding     search . . . | store, expire
-    closing     search . store . close . . . | forget
+    sliding     probe . . . | insert, expire
+    closing     probe . insert . close . . . | expire
+
+What gives matches as they are found is called ``..._iter``; all of them must be taken.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -25,13 +32,13 @@ import pyarrow as pa
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.executor import Asynchronous, Clock, Deliver, Executor, Streaming
+from streamjoin.joins.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
+from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
+from streamjoin.joins.lives import RowLives
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
-from streamjoin.kernels.interrupts import checkpoint, commit, shielded
+from streamjoin.kernels.interrupts import checkpoint, commit, shield
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.radix_sort import sort_with_rows
@@ -45,7 +52,7 @@ Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are
 
 
 @dataclass(frozen=True)
-class Step:
+class Push:
     """Batches that are pushed together, and the watermark that is set after them."""
 
     batches: dict[Side, pa.RecordBatch]
@@ -68,11 +75,11 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Coming:
+class PreparedPush:
     """Batches that are pushed together, prepared."""
 
     prepared: dict[Side, Prepared]
-    counts: dict[Side, int]  # rows that came, those too that cannot match
+    rows: dict[Side, pa.RecordBatch]  # all that came, those too that cannot match, in their order
     interleaved: bool  # whether some rows of right came before some of left
 
 
@@ -82,15 +89,17 @@ class Engine:
     def __init__(
         self,
         plan: JoinPlan,
-        join: Executor,
+        executor: Executor,
         schema: pa.Schema,
         order: Operands | None = None,
         numbers: bool = False,
         collector: Collector | None = None,
+        lives: RowLives | None = None,
     ) -> None:
-        self.plan, self.join, self.schema, self.order = plan, join, schema, order
-        self.numbers = numbers or plan.counted is not None  # whether rows are numbered
-        self.streaming: Streaming | None = None  # who has the windows while a source is read
+        self.plan, self.executor, self.schema, self.order = plan, executor, schema, order
+        self.lives = lives  # if what becomes of each row is to be told
+        self.numbers = numbers or plan.counted is not None or lives is not None
+        self.streaming: Streaming | None = None  # has the windows while a source is read
         self.counters = Counters()
         self.watermark: int | None = None  # in keys of the time part
         self.is_over = False  # no more rows are coming
@@ -112,13 +121,13 @@ class Engine:
         """
         self.check_whole()
         if settles and self._unsettled is not None:
-            with shielded():
+            with shield():
                 self.settle()
         self._is_committed = False
         counters = self.counters.copy()
         before = counters, dict(self.newest), self.watermark, self.is_over, self._unsettled
-        waiting = self.collector.mark
-        self.join.begin()
+        waiting, take_lives_back = self.collector.mark, self.mark_lives()
+        self.executor.begin()
         try:
             checkpoint()
             yield
@@ -129,12 +138,40 @@ class Engine:
             if not self._is_committed:
                 self.counters, self.newest, self.watermark, self.is_over = before[:-1]
                 self._unsettled = before[-1]
-                self.collector.cut(waiting)
-                self.join.undo()
+                self.collector.restore(waiting)
+                self.executor.undo()
+                take_lives_back()
                 self._is_torn = False
             raise
         finally:
-            self.join.conclude()
+            self.executor.conclude()
+            if self.lives is not None:
+                self.lives.keep()
+
+    @contextmanager
+    def attempt_whole(self) -> Iterator[None]:
+        """Do the first of all things, after which there is no engine if anything goes wrong."""
+        take_lives_back = self.mark_lives()
+        try:
+            yield
+        except BaseException:
+            take_lives_back()
+            raise
+        if self.lives is not None:
+            self.lives.keep()
+
+    def mark_lives(self) -> Callable[[], None]:
+        """Return what takes all back that is told of rows from here on."""
+        return do_nothing if self.lives is None else self.lives.mark()
+
+    def take(self, item: Delivery | LeftInPlace) -> Any:
+        """Tell of matches, and count those that are delivered; all pass here, each once."""
+        if self.lives is not None:
+            self.lives.match(item.pairs)
+        if isinstance(item, LeftInPlace):
+            return item.found
+        self.counters.matches += item.matches
+        return item
 
     def _commit(self) -> None:
         """Note that there is no way back."""
@@ -142,22 +179,22 @@ class Engine:
             self._is_committed = True
             commit()
 
-    def _store(self, prepared: dict[Side, Prepared]) -> None:
+    def _insert(self, prepared: dict[Side, Prepared]) -> None:
         """Store what came, after all its matches have been taken."""
-        if not self.join.can_undo:
+        if not self.executor.can_undo:
             self._commit()
-        self.join.store(prepared)
+        self.executor.insert(prepared)
 
     @property
     def is_self_join(self) -> bool:
         """Whether both sides are one stream, stored once."""
-        return isinstance(self.join, SelfJoin)
+        return self.executor.is_self_join
 
     @property
     def manager(self) -> Manager:
         """The manager of a join whose windows are in one piece."""
-        assert isinstance(self.join, Manager)
-        return self.join
+        assert self.executor.manager is not None
+        return self.executor.manager
 
     @property
     def chains(self) -> dict[Side, Chain]:
@@ -166,9 +203,9 @@ class Engine:
 
     def push(self, batches: Mapping[Side, pa.RecordBatch]) -> list[pa.RecordBatch]:
         """Join a batch of one side or of both; an error leaves everything as it was."""
-        return [rows for delivery in self.flow(batches) for rows in delivery.rows]
+        return [rows for delivery in self.push_iter(batches) for rows in delivery.rows]
 
-    def flow(
+    def push_iter(
         self, batches: Mapping[Side, pa.RecordBatch], choose: Choose | None = None
     ) -> Iterator[Delivery]:
         """Join as `push` does, but give the joined rows as they are found.
@@ -177,74 +214,93 @@ class Engine:
         tells which of the rows that probe are stored here.
         """
         self.settle()
-        coming = self.preprocess(batches)
+        push = self.prepare(batches)
         if choose is not None:
-            for side, batch in coming.prepared.items():
-                batch.marks = choose(side, batch)
-        yield from self._join(coming.prepared, coming.interleaved)
-        self.count(coming)
-        yield from self.close_windows()
+            for side, batch in push.prepared.items():
+                batch.is_stored = choose(side, batch)
+        take_lives_back = self.mark_lives()
+        try:
+            self.arrive(push)
+            yield from self._probe_and_insert(push.prepared, push.interleaved)
+        except StreamJoinError:
+            take_lives_back()
+            raise
+        self.count(push)
+        yield from self.close_iter()
 
     def submit(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Send batches to the threads that join them, without waiting for their matches.
 
         In batch mode they wait until there are enough, or for `submit_waiting`.
         """
-        coming = self.preprocess(batches)
-        self.count(coming)
+        push = self.prepare(batches)
+        self.arrive(push)
+        self.count(push)
         if not self.collector.is_on:
-            self._asynchronous.submit(coming.prepared, coming.interleaved, self.clock)
+            self._threads.submit(push.prepared, push.interleaved, self.clock)
             return
-        self.collector.add(coming.prepared)
+        self.collector.add(push.prepared)
         if self.collector.is_due:
             self.submit_waiting()
 
     @property
-    def _asynchronous(self) -> Asynchronous:
-        join = self.streaming or self.join
-        assert isinstance(join, Asynchronous)
-        return join
+    def _threads(self) -> Streaming:
+        threads = self.streaming or self.executor.streaming
+        assert threads is not None
+        return threads
 
     def submit_waiting(self) -> None:
         """Send the rows that wait."""
-        waiting = self.collector.joined()
+        waiting = self.collector.concatenate()
         if waiting:
             self.collector.clear()
-            self._asynchronous.submit(waiting, self.numbers, self.clock)
+            self._threads.submit(waiting, self.numbers, self.clock)
 
     def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
         """Let rows wait until `flush`, or until `find`."""
         self.settle()
-        coming = self.preprocess(batches)
-        self.count(coming)
-        self.collector.add(coming.prepared)
+        push = self.prepare(batches)
+        self.arrive(push)
+        self.count(push)
+        self.collector.add(push.prepared)
 
     def flush(self) -> list[Delivery]:
         """Join all rows that wait; windows that they held open are then to be closed."""
         self.settle()
-        waiting = self.collector.joined()
+        waiting = self.collector.concatenate()
+        with self._dropping_what_waits():
+            found = list(self._probe_and_insert(waiting, self.numbers))
+        self.collector.clear()
+        return found
+
+    @contextmanager
+    def _dropping_what_waits(self) -> Iterator[None]:
+        """Drop the rows that wait if these cannot be joined."""
+        take_lives_back = self.mark_lives()
         try:
-            found = list(self._join(waiting, self.numbers))
+            yield
         except StreamJoinError as error:
             error.add_note(
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
                 "without the one that this is about"
             )
+            take_lives_back()
+            self._lose(self.collector.concatenate().values())
             self.collector.clear()
             raise
-        self.collector.clear()
-        return found
 
     def find(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Found]:
         """Look for matches, and leave them where they are: they are good until `settle`."""
         self.collect(batches)
-        coming = self.collector.joined()
-        found = list(self.join.search(coming, self.numbers, deliver=leave))
-        if self.join.is_lasting:
+        probing = self.collector.concatenate()
+        with self._dropping_what_waits():
+            left = self.executor.probe(probing, self.numbers, deliver=leave_and_name)
+            found = [self.take(each) for each in left]
+        if self.executor.is_lasting:
             self.collector.clear()
-            self._store(coming)
-            return [*found, *self.close_windows(leave)]
-        self._unsettled = coming
+            self._insert(probing)
+            return [*found, *self.close_iter(leave_and_name)]
+        self._unsettled = probing
         return found
 
     def settle(self) -> None:
@@ -252,10 +308,10 @@ class Engine:
         self.check_whole()
         if self._unsettled is not None:
             self._is_torn = True
-            self.join.store(self._unsettled)
+            self.executor.insert(self._unsettled)
             self._unsettled = None
             self.collector.clear()
-            for _ in self.close_windows():
+            for _ in self.close_iter():
                 pass  # a sliding window gives nothing when rows leave it
             self._is_torn = False
 
@@ -268,41 +324,53 @@ class Engine:
                 "make a new StreamJoin"
             )
 
-    def preprocess(self, batches: Mapping[Side, pa.RecordBatch]) -> Coming:
+    def prepare(self, batches: Mapping[Side, pa.RecordBatch]) -> PreparedPush:
         """Compute the keys of what comes, and number it; changes nothing."""
         begin = perf_counter()
         orders: Orders = {}
         prepared: dict[Side, Prepared] = {}
+        rows: dict[Side, pa.RecordBatch] = {}
         for side, batch in batches.items():
             if self.order is not None:
                 batch, orders[side] = sort_by(batch, self.order.values(side, batch))
-            prepared[side] = prepare(self.plan, side, batch, self.watermark)
-        counts = {side: batch.num_rows for side, batch in batches.items()}
+            rows[side] = batch
+            prepared[side] = prepare(self.plan, side, batch, self.watermark, self.is_over)
         if self.numbers:
+            counts = {side: batch.num_rows for side, batch in rows.items()}
             number_step(prepared, counts, self.counters.rows, orders, self.plan.counted)
         self.seconds["keys"] += perf_counter() - begin
-        return Coming(prepared, counts, len(orders) == 2)
+        return PreparedPush(prepared, rows, len(orders) == 2)
 
-    def _join(self, prepared: dict[Side, Prepared], interleaved: bool) -> Iterator[Delivery]:
+    def arrive(self, push: PreparedPush) -> None:
+        """Tell of rows that come, before they are counted."""
+        if self.lives is not None:
+            for side, batch in push.prepared.items():
+                self.lives.arrive(side, self.counters.rows[side], push.rows[side], batch)
+
+    def _probe_and_insert(
+        self, prepared: dict[Side, Prepared], interleaved: bool
+    ) -> Iterator[Delivery]:
         """Find matches, give their rows, and store what came."""
-        matches = 0
+        before = self.counters.matches
         try:
-            for delivery in self.join.search(prepared, interleaved):
-                matches += delivery.matches
-                yield delivery
+            for delivery in self.executor.probe(prepared, interleaved):
+                yield self.take(delivery)
+        except StreamJoinError:
+            self.counters.matches = before
+            raise
         except MemoryError as error:
+            matches, self.counters.matches = self.counters.matches - before, before
             raise StreamJoinError(
                 f"the matches of this step do not fit into memory, after {matches:,} of them "
                 f"({error}); push fewer rows at a time, or leave them where they are with find(), "
                 "which can count them, or fetch some at a time"
             ) from error
-        self._store(prepared)
-        self.counters.matches += matches
+        self._insert(prepared)
 
-    def count(self, coming: Coming) -> None:
+    def count(self, push: PreparedPush) -> None:
         """Count what has come."""
-        for side, rows in coming.prepared.items():
-            self.counters.rows[side] += coming.counts[side]
+        for side, rows in push.prepared.items():
+            self.counters.rows[side] += push.rows[side].num_rows
             self.counters.late += rows.late.size
             self.counters.null_times += rows.null_times
             if rows.newest is not None:
@@ -316,31 +384,31 @@ class Engine:
         """Continue from a watermark that is kept elsewhere; nothing is dropped or closed yet."""
         self.watermark = watermark
 
-    def advance(self, watermark: int, deliver: Deliver | None = None) -> list[Any]:
+    def advance(self, watermark: int, deliver: Deliver | None = None) -> Delivered:
         """Note that rows before ``watermark`` come no more, and drop what they alone would meet.
 
         Returns the matches of windows that close thereby.
         """
-        return collected(self.advancing(watermark, deliver))
+        return Delivered.collect(self.advance_iter(watermark, deliver))
 
-    def advancing(self, watermark: int, deliver: Deliver | None = None) -> Iterator[Any]:
+    def advance_iter(self, watermark: int, deliver: Deliver | None = None) -> Iterator[Any]:
         """Do as `advance` does, but give the matches as they are found; all must be taken."""
         if self.watermark is None or watermark > self.watermark:
             self.watermark = watermark
-            yield from self.close_windows(deliver)
+            yield from self.close_iter(deliver)
 
-    def finish(self, deliver: Deliver | None = None) -> list[Any]:
+    def finish(self, deliver: Deliver | None = None) -> Delivered:
         """Note that no rows come any more, and return the matches of windows that are open."""
         self.watermark, self.is_over = MAX_KEY + 1, True  # all that comes is late
         return self.close(deliver)
 
-    def close(self, deliver: Deliver | None = None) -> list[Any]:
+    def close(self, deliver: Deliver | None = None) -> Delivered:
         """Return the matches of windows that the watermark has passed."""
-        return collected(self.close_windows(deliver))
+        return Delivered.collect(self.close_iter(deliver))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
-        self.join.set_threads(threads)
+        self.executor.set_threads(threads)
         if self.streaming is not None:
             self.streaming.set_threads(threads)
 
@@ -349,52 +417,58 @@ class Engine:
         """How far the streams have come."""
         return Clock(dict(self.counters.rows), self.watermark, self.is_over)
 
-    def close_windows(self, deliver: Deliver | None = None) -> Iterator[Any]:
+    def close_iter(self, deliver: Deliver | None = None) -> Iterator[Any]:
         """Drop what has left the window, unless rows wait for it; give what closing it gives.
 
         All of it must be taken.
         """
         if self.collector.count:
             return
-        clock, join = self.clock, self.streaming or self.join
+        clock = self.clock
         try:
             if self.plan.closes:
-                for delivery in self.join.closing(clock, deliver):
-                    if deliver is None:
-                        self.counters.matches += delivery.matches
-                    yield delivery
+                for item in self.executor.close(clock, deliver):
+                    yield self.take(item)
         except StreamJoinError:
-            self._forget(join, clock)
+            self._expire(clock)
             raise
-        self._forget(join, clock)
+        self._expire(clock)
 
-    def _forget(self, join: Executor | Streaming, clock: Clock) -> None:
+    def _expire(self, clock: Clock) -> None:
         """Drop what has left the window."""
-        if join is self.join and self.join.ends(clock):
+        if self.streaming is not None:
+            self.streaming.expire(clock)
+            return
+        if self.executor.would_expire(clock):
             self._commit()
-        join.advance(clock)
+        closing = self.executor.closing if self.lives is not None else None
+        closed = {} if closing is None else closing.find_closed(clock)
+        self.executor.expire(clock)
+        if closing is not None:
+            self._lose(closing.take_lost())
+        self.end_lives(clock, closed)
 
-    def follow(self, delay: int, deliver: Deliver | None = None) -> list[Any]:
+    def end_lives(self, clock: Clock, closed: Mapping[Side, Keys] | None = None) -> None:
+        """Tell of the rows that no row can meet any more; all ends pass here."""
+        if self.lives is not None:
+            self.lives.end(clock, closed)
+
+    def _lose(self, batches: Iterable[Prepared]) -> None:
+        """Tell of rows that an error has dropped."""
+        if self.lives is not None:
+            for batch in batches:
+                assert batch.ordinals is not None
+                self.lives.lose(batch.side, batch.ordinals)
+
+    def follow(self, delay: int, deliver: Deliver | None = None) -> Delivered:
         """Move the watermark by Spark's rule: ``delay`` behind the slower side's newest time."""
         if len(self.newest) < 2:
-            return []
+            return Delivered()
         return self.advance(min(self.newest.values()) - delay, deliver)
 
 
-def collected(deliveries: Iterator[Any]) -> list[Any]:
-    """Take all that is given; an error has what came before it."""
-    found: list[Any] = []
-    try:
-        found.extend(deliveries)  # one by one: those before an error stay in it
-    except StreamJoinError as error:
-        error.found = [*found, *error.found]
-        raise
-    return found
-
-
-def leave(found: Found) -> Iterator[Found]:
-    """Leave what was found where it is."""
-    yield found
+def do_nothing() -> None:
+    """Do nothing."""
 
 
 def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:

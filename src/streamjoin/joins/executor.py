@@ -1,20 +1,26 @@
-"""What an engine asks of those who carry out its steps.
+"""What an engine asks of what carries out its steps: probe, insert, close, expire.
 
-A `Manager` holds both windows and does everything itself; `split.SplitExecutor` hands each step to
-several join cores, each with a part of the windows.
+A `Manager` holds both windows of a sliding join and does everything itself; a `SplitExecutor` hands
+each step to several join cores, each with a part of the windows; a `TumblingJoin` and a
+`SessionJoin` hold windows that close.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
+from streamjoin.choice.decision_tree import Decision
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+
+if TYPE_CHECKING:
+    from streamjoin.joins.sliding.manager import Manager
 
 Deliver = Callable[[Found], Iterator[Any]]  # what becomes of matches
 Batches = Mapping[Side, Prepared]
@@ -48,7 +54,7 @@ class Holdings:
         )
 
 
-def timed(
+def time_items(
     items: Generator[Any, None, None], seconds: dict[str, float], phase: str
 ) -> Iterator[Any]:
     """Pass items on, and count the time that they take, not that of what is done with them."""
@@ -61,19 +67,24 @@ def timed(
         seconds[phase] += perf_counter() - begin
 
 
-@runtime_checkable
-class Asynchronous(Protocol):
-    """An executor whose steps need not wait for each other."""
+@dataclass(frozen=True)
+class CoreReport:
+    """What one join core holds, and for how long it has worked."""
+
+    number: int
+    is_alive: bool
+    rows: dict[Side, int]
+    busy_seconds: float
+
+
+class Streaming(Protocol):
+    """Threads that a source goes through, whose steps need not wait for each other."""
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
-        """Send a step on its way, to be searched and stored, and then let the clock advance."""
+        """Send a step on its way, to probe and be inserted, and then let rows expire."""
         ...
 
-
-class Streaming(Asynchronous, Protocol):
-    """Threads that a source goes through, and what comes out of them."""
-
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now, at once or with the next step."""
         ...
 
@@ -86,7 +97,7 @@ class Streaming(Asynchronous, Protocol):
         ...
 
     def gathered(self) -> Iterator[Any]:
-        """Yield whatever comes, for ever."""
+        """Yield the parts of results as they come, for ever."""
         ...
 
     def wait(self) -> None:
@@ -119,19 +130,19 @@ class Executor(Protocol):
         """Commands carried out so far, by kind."""
         ...
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Look for the matches of what comes, as they are asked for; changes nothing."""
+        """Look for the matches of rows that come, as they are asked for; changes nothing."""
         ...
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Insert the batches, after all their matches have been taken."""
         ...
 
     @property
     def can_undo(self) -> bool:
-        """Whether `undo` takes out rows that were stored, until `advance` drops what it does."""
+        """Whether `undo` takes out rows that were inserted, until `expire` drops any."""
         ...
 
     def begin(self) -> None:
@@ -146,8 +157,8 @@ class Executor(Protocol):
         """Keep what was done, and forget how to undo it."""
         ...
 
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` drops anything, so that there is no way back."""
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops anything, so that there is no way back."""
         ...
 
     @property
@@ -155,14 +166,14 @@ class Executor(Protocol):
         """Whether what was found stays where it is when rows are stored."""
         ...
 
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for what only the end of a window gives, where windows end by now; nothing changes.
 
-        `advance` must follow. Sliding windows have no end, so nothing comes.
+        `expire` must follow. Sliding windows have no end, so nothing comes.
         """
         ...
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now."""
         ...
 
@@ -179,3 +190,167 @@ class Executor(Protocol):
     def report(self) -> None:
         """Raise if a part of the windows was lost since the last time."""
         ...
+
+    # What some executors have, and others answer with None or nothing.
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once."""
+        ...
+
+    @property
+    def manager(self) -> "Manager | None":
+        """What holds both windows, if they slide and are in one piece."""
+        ...
+
+    @property
+    def closing(self) -> "ClosingExecutor | None":
+        """The executor itself, if its windows close."""
+        ...
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """The executor itself, if its steps need not wait for each other."""
+        ...
+
+    @property
+    def chain_pairs(self) -> Sequence[dict[Side, Chain]]:
+        """The chains of both sides, of each core if there are several."""
+        ...
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """Which core's turn it is to store, if there are several."""
+        ...
+
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Go on with the turns of before."""
+        ...
+
+    def report_cores(self) -> Sequence[CoreReport]:
+        """Tell what each of several cores does."""
+        ...
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the last window that closed was joined, where that was left to us, and why."""
+        ...
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        ...
+
+
+class ClosingExecutor(Executor, Protocol):
+    """Windows that close, and the rows that wait in them."""
+
+    inserted: list[Prepared]  # by the last step; see `take_inserted`
+
+    @property
+    def rows(self) -> dict[Side, list[Prepared]]:
+        """All rows that are held, those of one window in the order of their arrival."""
+        ...
+
+    @property
+    def saved(self) -> dict[str, Any]:
+        """What `restore` needs beside the rows."""
+        ...
+
+    def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
+        """Take back rows that were inserted before, without looking for matches."""
+        ...
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether no window lacks rows that it had before."""
+        ...
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether it matters to any window how its rows were pushed."""
+        ...
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The earliest time that is held or can be, and when the first window ends."""
+        ...
+
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of rows whose windows end by now, where no clock tells."""
+        ...
+
+    def take_lost(self) -> list[Prepared]:
+        """Return the rows of windows that have failed, once, if rows are told."""
+        ...
+
+    def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Join rows that are all there, beside what is held; nothing is inserted."""
+        ...
+
+    def decide_by_rows_alone(self) -> None:
+        """Let no clock, and nothing seen before, decide how windows are joined."""
+        ...
+
+
+class OnePiece:
+    """What an executor answers that is neither a self-join nor spread over cores."""
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once."""
+        return False
+
+    @property
+    def manager(self) -> "Manager | None":
+        """What holds both windows, if they slide and are in one piece."""
+        return None
+
+    @property
+    def closing(self) -> ClosingExecutor | None:
+        """The executor itself, if its windows close."""
+        return None
+
+    @property
+    def streaming(self) -> Streaming | None:
+        """The executor itself, if its steps need not wait for each other."""
+        return None
+
+    @property
+    def turns(self) -> dict[Side, dict[str, int]]:
+        """No turns: there are no cores."""
+        return {}
+
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Do nothing: there are no turns."""
+
+    def report_cores(self) -> Sequence[CoreReport]:
+        """Tell of no cores."""
+        return ()
+
+    def report(self) -> None:
+        """Do nothing: rows are lost only where cores can die."""
+
+
+class SlidingExecutor(OnePiece):
+    """What windows that slide answer alike: they have no end, and nothing is taken out again."""
+
+    is_lasting = False  # an index moves its rows
+    can_undo = False  # what is inserted
+    decision: Decision | None = None
+
+    def begin(self) -> None:
+        """Do nothing: a probe changes nothing that others see."""
+
+    def undo(self) -> None:
+        """Do nothing: rows are inserted last."""
+
+    def conclude(self) -> None:
+        """Do nothing: there is nothing to keep for `undo`."""
+
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops anything; it may."""
+        return True
+
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Give nothing: a match is found as soon as both rows are there."""
+        return iter(())

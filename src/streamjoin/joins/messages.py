@@ -2,7 +2,7 @@
 
 ::
 
-    Work     down    a step to search, whether to store it, and how far the streams have come
+    Work     down    a step to probe with, whether to insert it, and how far the streams have come
     Part     up      matches, and a star: all matches of arrivals before ``upto`` have been sent
     Gathered         the same of all cores together
 """
@@ -29,6 +29,7 @@ class Step:
     deliver: Deliver | None = None  # what becomes of matches, if not joined rows
     is_last: bool = False  # a mark without rows: when it comes back, so has all before it
     holder: Lent | None = None  # tells whether it has been interrupted
+    clock: Clock | None = None  # how far the streams have come, once it is inserted
 
     def arrivals(self, side: Side, places: RowIds | slice = slice(None)) -> Keys:
         """Return the arrivals of rows, by their places in a batch."""
@@ -43,7 +44,7 @@ class Work:
 
     living: tuple[int, ...]
     step: Step | None = None
-    stores: bool = False  # the rows of the step that was searched last
+    inserts: bool = False  # the rows of the step that has probed last
     clock: Clock | None = None
 
 

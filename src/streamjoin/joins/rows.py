@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.kernels.compile import Keys, RowIds, kernel
-from streamjoin.plans.batches import in_one_piece, owned, take_rows
+from streamjoin.plans.batches import copy_batch, in_one_piece, take_rows
 
-FEW_ROWS = 1 << 12  # that a piece may have in any case
+SMALL_PIECE_ROWS = 1 << 12  # that a piece may have in any case
 
 
 @kernel
@@ -28,7 +28,7 @@ def group_by_piece(probes: RowIds, rows: RowIds, starts: Keys) -> tuple[RowIds, 
     return grouped_probes, grouped_rows
 
 
-def combined(pieces: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+def concat_last(pieces: list[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
     """Return pieces of which the last ones are put together, unless they are too much for one."""
     if count > 1:
         with suppress(pa.ArrowInvalid):  # more than 2 GiB of text in a column
@@ -56,11 +56,11 @@ class Column:
         self.slots[end : end + values.size] = values
         self.size += values.size
 
-    def drop(self, count: int) -> None:
+    def drop_first(self, count: int) -> None:
         """Forget the first values; O(1) each, amortised, since few are left when some are moved."""
         self.first += count
         self.size -= count
-        if self.slots.size > 4 * self.size + FEW_ROWS:
+        if self.slots.size > 4 * self.size + SMALL_PIECE_ROWS:
             self.first, self.slots = 0, self.values.copy()
 
     @property
@@ -100,14 +100,23 @@ class Ordinals:
             self.column.append(ordinals)
         self.size += ordinals.size
 
-    def drop(self, count: int) -> None:
+    def drop_first(self, count: int) -> None:
         """Forget the first numbers."""
         self.size -= count
         if self.column is None:
             self.first += count
             return
-        self.column.drop(count)
+        self.column.drop_first(count)
         self.first = int(self.column.values[0]) if self.size else 0
+
+    def glimpse(self) -> "Ordinals":
+        """Return the numbers that are here now, whatever comes or goes."""
+        seen = Ordinals()
+        seen.first, seen.size = self.first, self.size
+        if self.column is not None:
+            seen.column = Column()
+            seen.column.slots, seen.column.size = self.column.values, self.column.size
+        return seen
 
     def count_before(self, number: int) -> int:
         """Count the numbers below another one; count windows only."""
@@ -166,17 +175,17 @@ class Rows:
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Add a batch."""
-        pieces = [*self.pieces, owned(batch) if self.copies else batch]
+        pieces = [*self.pieces, copy_batch(batch) if self.copies else batch]
         count, size, total = 1, batch.num_rows, self.size + batch.num_rows
-        most = max(total // 8, FEW_ROWS) if self.rolls else total
+        most = max(total // 8, SMALL_PIECE_ROWS) if self.rolls else total
         while count < len(pieces) and pieces[-count - 1].num_rows < 2 * size:
             size += pieces[-count - 1].num_rows
             if size > most:
                 break
             count += 1
-        self.pieces, self.size = combined(pieces, count), total
+        self.pieces, self.size = concat_last(pieces, count), total
 
-    def drop(self, count: int) -> None:
+    def drop_first(self, count: int) -> None:
         """Forget the first rows; a piece's memory goes with its last one."""
         self.size -= count
         while count and count >= self.pieces[0].num_rows:
@@ -184,7 +193,7 @@ class Rows:
         if count:
             self.pieces[0] = self.pieces[0].slice(count)
 
-    def cut(self, count: int) -> None:
+    def keep_first(self, count: int) -> None:
         """Forget all but the first rows."""
         while self.size - count >= (self.pieces[-1].num_rows if self.pieces else 1):
             self.size -= self.pieces.pop().num_rows
@@ -211,7 +220,7 @@ class Rows:
 
     def seal(self) -> None:
         """Put all pieces together: no more are coming."""
-        self.pieces = combined(self.pieces, len(self.pieces))
+        self.pieces = concat_last(self.pieces, len(self.pieces))
 
     @property
     def starts(self) -> Keys:

@@ -141,7 +141,7 @@ class Current(threading.local):
 current = Current()
 
 
-class held:  # noqa: N801 - reads as the verb that it is: ``with held() as call``
+class hold_signals:  # noqa: N801 - reads as the verb that it is: ``with hold_signals() as call``
     """Hold signals during a call; inside another hold, or beside the main thread, do nothing.
 
     What the call gives is passed through `give`, so that a signal which is raised at its end can
@@ -210,7 +210,7 @@ def commit() -> None:
 
 
 @contextmanager
-def shielded() -> Iterator[None]:
+def shield() -> Iterator[None]:
     """Raise nothing meanwhile."""
     holder = current.holder
     if not isinstance(holder, Hold):
@@ -224,7 +224,7 @@ def shielded() -> Iterator[None]:
 
 
 @contextmanager
-def provisional() -> Iterator[None]:
+def ignore_commits() -> Iterator[None]:
     """Take no commit for one: what is changed meanwhile is nobody's state yet."""
     holder = current.holder
     if not isinstance(holder, Hold):
@@ -238,7 +238,7 @@ def provisional() -> Iterator[None]:
 
 
 @contextmanager
-def opened() -> Iterator[None]:
+def pass_signals() -> Iterator[None]:
     """Let handlers run at once: somebody else's code may wait for ever, and nothing is changed."""
     holder = current.holder
     if not isinstance(holder, Hold) or holder.is_committed:
@@ -266,7 +266,7 @@ def lend() -> Lent | None:
 
 
 @contextmanager
-def lent(to_this_thread: Lent | None) -> Iterator[None]:
+def work_for(to_this_thread: Lent | None) -> Iterator[None]:
     """Work for another thread."""
     before = current.holder
     current.holder = to_this_thread

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from streamjoin.kernels.forks import call_in_child
-from streamjoin.kernels.interrupts import Lent, checkpoint, lend, lent, patience
+from streamjoin.kernels.interrupts import Lent, checkpoint, lend, patience, work_for
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -59,7 +59,7 @@ def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[
             results[number] = apply(function, items[number])
 
     def help_with(holder: Lent | None) -> None:
-        with lent(holder):
+        with work_for(holder):
             work()
 
     count = min(threads, len(items)) - 1

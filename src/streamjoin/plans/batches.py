@@ -1,8 +1,8 @@
 """Arrow data at the edge: anything Arrow-like in, one record batch; names of the joined columns.
 
 What comes in is brought to types that can be gathered, row by row, from several batches: texts that
-are views become plain, dictionaries get indices of 32 bits (those of two batches together may have
-more values than fit into 8), runs are written out. pandas' index is a column if it has a name: one
+are views become plain, dictionaries get indices of 32 bits (two batches together may have more
+values than fit into 8), runs are written out. pandas' index is a column if it has a name: one
 without, which is what filtering leaves, counts rows and tells nothing about them.
 """
 
@@ -152,7 +152,7 @@ def take_rows(batch: pa.RecordBatch, rows: NDArray[Any]) -> pa.RecordBatch:
     return pc.take(batch, pa.array(rows), boundscheck=False)
 
 
-def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+def copy_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a copy that shares no memory with anything else."""
     return pa.concat_batches([batch, batch.slice(0, 0)])
 
@@ -176,7 +176,7 @@ def in_one_piece(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Rec
         ) from error
 
 
-def together(
+def coalesce_batches(
     batches: Iterable[pa.RecordBatch], least: int, enough_bytes: int | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Put small batches together, so that all but the last have ``least`` rows or more.
@@ -196,14 +196,14 @@ def together(
         yield in_one_piece(waiting, waiting[0].schema)
 
 
-def cut(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
+def split_by_bytes(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch in halves until each part has so many bytes at most, or a single row."""
     if batch.nbytes <= most_bytes or batch.num_rows <= 1:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from cut(batch.slice(0, half), most_bytes)
-    yield from cut(batch.slice(half), most_bytes)
+    yield from split_by_bytes(batch.slice(0, half), most_bytes)
+    yield from split_by_bytes(batch.slice(half), most_bytes)
 
 
 def check_unique(schema: pa.Schema, side: str) -> None:

@@ -108,6 +108,7 @@ class JoinPlan:
     implied: frozenset[int] = frozenset()  # range parts that hold wherever the equalities do
     longest_pause: int | None = None  # session windows: in keys of the time part
     seed: int = FIXED  # of hashes
+    names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
 
     def seeded(self, seed: int) -> "JoinPlan":
         """Return the same plan with other hashes."""

@@ -24,12 +24,12 @@ from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side, evaluate_side
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.keys.sort_keys import numpy_of
-from streamjoin.plans.batches import in_one_piece, owned, take_rows
+from streamjoin.plans.batches import copy_batch, in_one_piece, take_rows
 from streamjoin.plans.plan import JoinPlan, KeyColumns, Layout
 
 
 @dataclass(frozen=True)
-class Ordered:
+class SortedRows:
     """A batch's rows in the order of one layout's keys."""
 
     order: RowIds  # positions in the batch
@@ -56,9 +56,9 @@ class Prepared:
     late: NDArray[np.int64] = field(default_factory=no_rows)  # where rows stood that came too late
     null_times: int = 0
     newest: int | None = None  # the latest time in the whole batch
-    marks: Flags | None = None  # the rows that are stored after probing; None: all
+    is_stored: Flags | None = None  # the rows that are stored after probing; None: all
     can_match: Flags | None = None  # session windows: the others only make a session longer
-    _ordered: dict[Layout, Ordered] = field(default_factory=dict, repr=False)
+    _sorted: dict[Layout, SortedRows] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Prepared:
         return int(lower.min()), int(upper.max())
 
     @property
-    def core(self) -> tuple[int, int]:
+    def common_reach(self) -> tuple[int, int]:
         """The times on the other side that every row's window shows it; empty if first > last."""
         lower, upper = self._windows
         return int(lower.max()), int(upper.min())
@@ -91,25 +91,25 @@ class Prepared:
         [window] = self.plan.ranges[part].ranges(self.side, edges)
         return window
 
-    def ordered(self, layout: Layout) -> Ordered:
+    def sorted_rows(self, layout: Layout) -> SortedRows:
         """Return the rows in the order of a layout; sorted once."""
-        if layout not in self._ordered:
+        if layout not in self._sorted:
             keys, order = sort_with_rows(self.plan.index_keys(layout, self.keys))
-            self._ordered[layout] = Ordered(order, keys)
-        return self._ordered[layout]
+            self._sorted[layout] = SortedRows(order, keys)
+        return self._sorted[layout]
 
     def sort(self, layout: Layout) -> None:
         """Sort the rows into all orders of a layout."""
         for order in layout.orders:
-            self.ordered(order)
+            self.sorted_rows(order)
 
     def share_order(self, other: "Prepared") -> None:
         """Take over the order of a batch with the same keys, so that it is sorted once."""
-        self._ordered = other._ordered
+        self._sorted = other._sorted
 
     def ranges(self, layout: Layout, rows: slice) -> list[Range]:
         """Return the ranges to probe indexes of this layout with, for rows in its order."""
-        ordered = self.ordered(layout)
+        ordered = self.sorted_rows(layout)
         return self.plan.index_ranges(
             layout, self.side, ordered.keys[rows], self.keys, ordered.order[rows]
         )
@@ -127,18 +127,18 @@ class Prepared:
         return np.ones(len(self), np.bool_) if self.can_match is None else self.can_match
 
     @property
-    def kept_count(self) -> int:
+    def stored_count(self) -> int:
         """How many rows are stored."""
-        return len(self) if self.marks is None else int(np.count_nonzero(self.marks))
+        return len(self) if self.is_stored is None else int(np.count_nonzero(self.is_stored))
 
-    def share(self, marks: Flags | None) -> "Prepared":
+    def with_stored(self, is_stored: Flags | None) -> "Prepared":
         """Return the same rows, of which others are stored; what is sorted already serves both."""
-        return replace(self, marks=marks)
+        return replace(self, is_stored=is_stored)
 
     @cached_property
-    def kept(self) -> "Prepared":
+    def stored(self) -> "Prepared":
         """The rows that are stored."""
-        return self if self.marks is None else self.select(self.marks)
+        return self if self.is_stored is None else self.select(self.is_stored)
 
     def select(self, flags: Flags) -> "Prepared":
         """Return the rows that are marked; where they are sorted already, they stay so."""
@@ -148,17 +148,17 @@ class Prepared:
         first_ones = bool(flags[:count].all())
         selected = self.take(slice(0, count) if first_ones else np.flatnonzero(flags))
         places = np.cumsum(flags, dtype=np.int32) - np.int32(1)
-        for layout, ordered in list(self._ordered.items()):  # another core may sort it meanwhile
+        for layout, ordered in list(self._sorted.items()):  # another core may sort it meanwhile
             keep = flags[ordered.order]
-            selected._ordered[layout] = Ordered(places[ordered.order[keep]], ordered.keys[keep])
+            selected._sorted[layout] = SortedRows(places[ordered.order[keep]], ordered.keys[keep])
         return selected
 
-    def owned(self) -> "Prepared":
+    def copy(self) -> "Prepared":
         """Return a copy: rows and keys may share the memory of who gave them."""
         return Prepared(
             self.plan,
             self.side,
-            owned(self.rows),
+            copy_batch(self.rows),
             KeyColumns.concatenate([self.keys]),
             ordinals=self.ordinals,
             can_match=self.can_match,
@@ -220,9 +220,19 @@ class Selection:
 
 
 def prepare(
-    plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
+    plan: JoinPlan,
+    side: Side,
+    batch: pa.RecordBatch,
+    watermark: int | None = None,
+    is_over: bool = False,
 ) -> Prepared:
-    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer."""
+    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer.
+
+    Once a stream ``is_over``, all rows are late; where there are times, the watermark says so.
+    """
+    if is_over and plan.time_part is None:
+        none, late = prepare(plan, side, batch.slice(0, 0)), np.arange(batch.num_rows)
+        return replace(none, positions=no_rows(), late=late)
     groups = plan.groups
     if groups is None:
         return prepare_matching(plan, side, batch, watermark)

@@ -69,9 +69,9 @@ class Metrics:
     @contextmanager
     def engine(self, engine: "Engine") -> Iterator[None]:
         """Add what an engine does in a block."""
-        before, matches = {**engine.seconds, **engine.join.seconds}, engine.counters.matches
+        before, matches = {**engine.seconds, **engine.executor.seconds}, engine.counters.matches
         yield
-        after = {**engine.seconds, **engine.join.seconds}
+        after = {**engine.seconds, **engine.executor.seconds}
         for name in ("keys", "sort", "probe", "insert"):
             setattr(self, f"{name}_ms", 1e3 * (after.get(name, 0) - before.get(name, 0)))
         self.matches = engine.counters.matches - matches
@@ -89,7 +89,7 @@ class Metrics:
         self.state_bytes = sum(segment.bytes for segment in manifest.segments)
         self.epochs = len(manifest.table.epochs) if manifest.table else 0
         if engine is not None:
-            self.memory_bytes = engine.join.nbytes
+            self.memory_bytes = engine.executor.nbytes
 
     def to_json(self) -> str:
         """Write for the metrics row."""

@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from streamjoin.plans.batches import cut, together
+from streamjoin.plans.batches import coalesce_batches, split_by_bytes
 from streamjoin.spark import metrics
 from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
@@ -153,8 +153,8 @@ class ClosingProcessor(JoinProcessor):
 
 def resize_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield joined rows in batches that are neither small nor large."""
-    for batch in together(batches, OUTPUT_ROWS, OUTPUT_BYTES):
-        yield from cut(batch, OUTPUT_BYTES)
+    for batch in coalesce_batches(batches, OUTPUT_ROWS, OUTPUT_BYTES):
+        yield from split_by_bytes(batch, OUTPUT_BYTES)
 
 
 def wrap_arrow(columns: list[pa.Array]) -> pd.DataFrame:

@@ -27,7 +27,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.static import choose_chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys
@@ -196,7 +195,7 @@ class TableCores:
     def _join_sessions(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
         """Join all rows of a core at once: any of them may make a session longer."""
         engine = self.spec.make_engine()
-        assert isinstance(engine.join, SessionJoin)
+        assert engine.executor.closing is not None
         pieces: dict[Side, list[pa.RecordBatch]] = {}
         for role, data in parcels:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
@@ -205,7 +204,7 @@ class TableCores:
             side: prepare(engine.plan, side, in_one_piece(rows, self.spec.schemas[side]))
             for side, rows in pieces.items()
         }
-        for delivery in engine.join.join_all(batches):
+        for delivery in engine.executor.closing.join_all(batches):
             yield from delivery.rows
 
     def _join_stored(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
@@ -228,9 +227,9 @@ class TableCores:
             if not len(batch) or not len(stored):
                 continue
             if window is None:
-                window = choose_chain(manager, stored, batch).alone(stored)
-            manager.sort([batch])
-            for delivery in manager.probe([(batch, [window])]):
+                window = choose_chain(manager, stored, batch).standalone_subwindow(stored)
+            manager.sort_batches([batch])
+            for delivery in manager.probe_targets([(batch, [window])]):
                 yield from delivery.rows
 
 

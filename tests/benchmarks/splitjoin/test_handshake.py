@@ -50,7 +50,7 @@ def chained_engine(window, algorithm, cores):
     time = "t" if isinstance(window, sj.TimeWindow) else None
     config = JoinConfig.check(ON, window, time, algorithm=algorithm, cores=cores, ordered="outer")
     engine = make_engine(config, dict.fromkeys(SIDES, SCHEMA))
-    engine.join = Handshake([core.manager for core in engine.join.cores], depth=1)
+    engine.executor = Handshake([core.manager for core in engine.executor.cores], depth=1)
     return engine
 
 
@@ -85,15 +85,15 @@ def rows_of(parts):
 def test_any_interleaving_finds_every_pair_once(data, steps, window, algorithm, count, delay):
     """Queues stand for the channels, and any queue may come next."""
     engine = chained_engine(window, algorithm, count)
-    cores = engine.join.cores
+    cores = engine.executor.cores
     queues = {(core, side): deque() for core in range(count) for side in SIDES}
     inputs, batches = deque(), batches_of(steps)
     found = Counter()
 
     def send(side, batch):
-        coming = engine.preprocess({side: batch})
+        coming = engine.prepare({side: batch})
         engine.count(coming)
-        for message in engine.join.messages(coming.prepared, engine.clock):
+        for message in engine.executor.messages(coming.prepared, engine.clock):
             queues[0 if message.way == "left" else count - 1, message.way].append(message)
         if delay is not None and isinstance(window, sj.TimeWindow):
             engine.follow(delay)
@@ -133,24 +133,24 @@ def test_threads_that_dawdle_find_every_pair_once(seed, steps, window, count):
         time.sleep(pauses[(7 * core.number + message.number) % len(pauses)])
         return ChainedCore.take(core, message)
 
-    for core in engine.join.cores:
+    for core in engine.executor.cores:
         core.take = dawdle.__get__(core)
 
     def read():
         for side, batch in batches:
             engine.submit({side: batch})
-        engine.join.submit_last()
+        engine.executor.submit_last()
 
     Thread(target=read, daemon=True).start()
     found = Counter()
-    for gathered in engine.join.gathered():
+    for gathered in engine.executor.gathered():
         found += pairs(rows for delivery in gathered.found for rows in delivery.rows)
         if gathered.step.is_last and gathered.ends:
             break
     assert found == expected(window, batches, None)
-    assert [timing.step for timing in engine.join.timings][-1] == len(batches) + 1
-    assert all(len(timing.spans) == count for timing in engine.join.timings)
-    engine.join.close()
+    assert [timing.step for timing in engine.executor.timings][-1] == len(batches) + 1
+    assert all(len(timing.spans) == count for timing in engine.executor.timings)
+    engine.executor.stop()
 
 
 def test_an_error_in_a_core_reaches_the_collector():
@@ -159,8 +159,8 @@ def test_an_error_in_a_core_reaches_the_collector():
     def fail(*_):
         raise MemoryError("no more")
 
-    engine.join.cores[1].manager.search = fail
+    engine.executor.cores[1].manager.probe = fail
     engine.submit({"left": batches_of([("left", [1])])[0][1]})
     with pytest.raises(MemoryError):
-        next(each for each in engine.join.gathered() if each.ends)
-    engine.join.close()
+        next(each for each in engine.executor.gathered() if each.ends)
+    engine.executor.stop()

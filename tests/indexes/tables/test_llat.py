@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.indexes.tables.llat import LLAT, append, remove
+from streamjoin.indexes.tables.llat import LLAT, append
 
 
 def fill(table, owners):
@@ -57,18 +57,3 @@ def test_the_worst_case_fills_all_but_the_last_entry(partitions, hot):
     fill(table, np.arange(capacity) % min(hot, partitions))
     table.check()
     assert int(table.entries.pointer[0]) <= 2 * partitions
-
-
-@given(
-    owners=st.lists(st.integers(0, 2), max_size=60),
-    removed=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=5),
-)
-def test_the_oldest_are_removed_first(owners, removed):
-    table = LLAT(max(len(owners), 1), 3)
-    fill(table, owners)
-    left = {own: [i for i, each in enumerate(owners) if each == own] for own in range(3)}
-    for partition, count in removed:
-        assert remove(table.entries, partition, count) == min(count, len(left[partition]))
-        left[partition] = left[partition][count:]
-        table.check()
-        assert rows_of(table, partition) == left[partition]

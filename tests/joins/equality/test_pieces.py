@@ -64,7 +64,7 @@ def test_a_piece_that_is_cut_has_the_same_pairs(sides, pairs):
     piece = runs(left, right)
     if piece is None:
         return
-    parts = piece.cut(pairs)
+    parts = piece.split_pairs(pairs)
     assert np.array_equal(found(parts), expected(left, right))
     longest = max(piece.matches.counts, default=0)
     assert all(len(part) < pairs + longest for part in parts)

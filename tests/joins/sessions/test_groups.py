@@ -84,7 +84,7 @@ def run(on, keys, steps, emit, restored):
             found.append(join.advance(clock))
         if number in restored:
             join = sj.StreamJoin.restore(join.snapshot())
-        held = join._state.engine.join if join._state.engine is not None else None
+        held = join._state.engine.executor if join._state.engine is not None else None
         if held is not None:
             held.check()
     found.append(join.finish())

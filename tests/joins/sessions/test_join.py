@@ -89,7 +89,7 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
     for time in range(150):
         join.push(rows(time, k=time % 5), rows(time, k=time % 5))
         join.advance(time - 20 if time < 75 else 0)
-    held = join._state.engine.join.held
+    held = join._state.engine.executor.held
     assert all(len(side.held.rows.pieces) <= 8 for side in held.values())
     join.finish()
     assert join.stats.matches == 5 * 30 * 30
@@ -101,18 +101,18 @@ def test_many_small_pushes_are_held_in_few_parts(emit):
 )
 def test_after_every_step_rows_are_in_the_sessions_that_cutting_anew_gives(data, name, emit, gap):
     """Ids of sessions and rows are given anew as soon as most are gone."""
-    advance = SessionJoin.advance
+    expire = SessionJoin.expire
 
     def checked(join, clock):
         join.check()
-        advance(join, clock)
+        expire(join, clock)
         join.check()
 
     rows, window = before_1970(data.draw(streams(most=20))), sj.SessionWindow(gap)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SessionJoin, "advance", checked)
+        patch.setattr(SessionJoin, "expire", checked)
         for module in (open_sessions, session_rows):
-            patch.setattr(module, "FEW", 0)
+            patch.setattr(module, "MOST_GONE", 0)
         join = sj.StreamJoin(CONDITIONS[name][0], window, time="t", threads=1, emit=emit)
         found, _ = go(data, join, rows, arrived := Arrived())
     assert found == expected(arrived.sides, name, window)

@@ -38,10 +38,10 @@ class Followed:
         return change
 
     def end(self, before):
-        ended = self.open.ended(before)
+        ended = self.open.find_ended(before)
         assert np.array_equal(ended, np.unique(ended))
-        assert ended.tolist() == self.open.ended(before).tolist()  # to ask changes nothing
-        self.open.end(ended)
+        assert ended.tolist() == self.open.find_ended(before).tolist()  # to ask changes nothing
+        self.open.expire(ended)
         keep = ~np.isin(self.ids, ended)
         self.ids, self.groups, self.times = self.ids[keep], self.groups[keep], self.times[keep]
         kept = self.open.compact()
@@ -66,7 +66,7 @@ class Followed:
 @given(steps, GAPS, st.sampled_from([0, 3, 1 << 10]))
 def test_every_step_gives_what_cutting_anew_gives(steps, gap, few):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_sessions, "FEW", few)
+        patch.setattr(open_sessions, "MOST_GONE", few)
         followed, ended = Followed(gap), MIN_KEY
         for step in steps:
             if isinstance(step, list):

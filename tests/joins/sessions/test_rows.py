@@ -51,7 +51,7 @@ def test_any_steps(on, steps, few):
     held = SessionRows(plan, "left")
     held.open(SESSIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_rows, "FEW", few)
+        patch.setattr(session_rows, "MOST_GONE", few)
         for step in steps:
             if isinstance(step, list):
                 sessions, nulls = zip(*step, strict=True)
@@ -67,7 +67,7 @@ def test_any_steps(on, steps, few):
                     known[into] |= known.pop(gone, {})
             else:
                 ended = np.array(sorted(step), np.int64)
-                held.forget(ended, held.of(ended)[0])
+                held.expire(ended, held.of(ended)[0])
                 for session in step:
                     known.pop(session, None)
             held.check()
@@ -91,7 +91,7 @@ def test_sessions_with_new_ids_keep_their_rows():
     held.append(batch(held.plan, 0, [False] * 8))
     held.add_last(np.array([0, 1, 2, 3, 0, 1, 2, 3]))
     gone = np.array([0, 2])
-    held.forget(gone, held.of(gone)[0])
+    held.expire(gone, held.of(gone)[0])
     held.renumber(np.array([1, 3]))
     held.check()
     rows, found = held.of(np.array([1, 0]))
@@ -106,7 +106,7 @@ def test_memory_falls_when_rows_are_forgotten():
     held.add_last(np.arange(20_000) % 100)
     most = held.nbytes
     gone = np.arange(95)
-    held.forget(gone, held.of(gone)[0])
+    held.expire(gone, held.of(gone)[0])
     assert held.count == 1_000
     assert held.nbytes < most / 10
     held.check()

@@ -76,5 +76,5 @@ def run(entries, threads, steps=1, sides=2, **options):
             join.publish(entries.take(cut))
         join.settle()
     finally:
-        join.close()
+        join.stop()
     return recorder.answers, join

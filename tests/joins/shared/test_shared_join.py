@@ -133,7 +133,7 @@ class Stalling(SharedJoin):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("blocking", [False, True])
 def test_no_pair_is_lost_or_doubled_while_threads_stall_join_and_leave(seed, blocking, monkeypatch):
-    monkeypatch.setattr(shared_join, "ENOUGH", 64)
+    monkeypatch.setattr(shared_join, "ROUND_TUPLES", 64)
     entries = uniform(10 + seed, 6000, 500, (200 + 100 * seed, 300))
     recorder, random = Recorder(entries), Random(seed)
     join = make_join(
@@ -157,7 +157,7 @@ def test_no_pair_is_lost_or_doubled_while_threads_stall_join_and_leave(seed, blo
     finally:
         done.set()
         shuffler.join()
-        join.close()
+        join.stop()
     assert recorder.answers == expected(entries)
     for side in join.sides:
         side.index.check()
@@ -172,7 +172,7 @@ def test_without_threads_nothing_happens_until_one_joins():
     assert not recorder.answers
     join.crew.resize(1)
     join.settle()
-    join.close()
+    join.stop()
     assert recorder.answers == expected(entries)
 
 
@@ -185,4 +185,4 @@ def test_an_error_in_a_worker_reaches_the_source():
     join = SharedJoin([pim_tree.PIMTree(), pim_tree.PIMTree()], deliver, 2, queue=256)
     with pytest.raises(OSError, match="the consumer is gone"):
         join.publish(entries)
-    join.close()
+    join.stop()

@@ -23,8 +23,8 @@ algorithms = st.sampled_from(["pim_tree", "pim_tree", "im_tree"])
 
 @pytest.fixture(autouse=True)
 def tiny_pieces(monkeypatch):
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 4)
-    monkeypatch.setattr(columns, "FEW_ROWS", 4)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 4)
+    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
 
 
 def numbers(values, times=None):

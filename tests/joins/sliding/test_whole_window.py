@@ -14,7 +14,7 @@ from streamjoin.indexes.catalogue import WINDOW_INDEXES
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.joins import rows as columns
 from streamjoin.joins.sliding import sizes, whole_window
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
 from tests.joins.split.running import push, sequence
 from tests.oracle import Arrivals, join_by_count, join_by_time
@@ -32,8 +32,8 @@ layouts = st.sampled_from(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Let rows be forgotten, put behind and cut into pieces when there are a few of them."""
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)  # of which one may be put behind
-    monkeypatch.setattr(columns, "FEW_ROWS", 4)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)  # of which one may be put behind
+    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
@@ -42,7 +42,7 @@ def small(monkeypatch):
 
 
 def chains(join):
-    return [chain for part in join._state.engine.join.parts for chain in part.values()]
+    return [chain for part in join._state.engine.executor.chain_pairs for chain in part.values()]
 
 
 def switch(join, structure):
@@ -175,7 +175,7 @@ def rows_of(first, count, times=None, key=0):
 
 def newest(join, side="left"):
     [held] = join._state.engine.chains[side].subwindows
-    assert isinstance(held, WholeWindow)
+    assert isinstance(held, WholeWindowSubwindow)
     return held
 
 
@@ -188,13 +188,13 @@ def test_a_row_far_ahead_is_put_behind_and_found_when_its_time_comes(
         "l.k = r.k", sj.TimeWindow(5), "t", algorithm=algorithm, threads=1, ordered=ordered
     )
     behind, live, held = [], [], []
-    put_behind = WholeWindow._put_behind
+    put_behind = WholeWindowSubwindow._put_behind
 
     def count(self, row_ids):
         behind.append(row_ids.size)
         put_behind(self, row_ids)
 
-    monkeypatch.setattr(WholeWindow, "_put_behind", count)
+    monkeypatch.setattr(WholeWindowSubwindow, "_put_behind", count)
     for first in range(0, 1600, 20):
         times = list(range(first, first + 20))
         if first in (0, 60):
@@ -248,10 +248,10 @@ def test_forgetting_everything():
     join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), "t", algorithm="b_tree", threads=1)
     join.push(rows_of(0, 50), rows_of(0, 1))
     held = newest(join)
-    held.forget(20)
+    held.expire(20)
     held.check()
     assert (len(held), held.first, held.last) == (30, 20, 49)
-    held.forget(1000)
+    held.expire(1000)
     held.check()
     assert len(held) == 0
     assert held.last < held.first
@@ -263,7 +263,7 @@ def test_rows_that_stay_in_the_way_are_waited_for():
     times = [0, 1, 2, 90, 90, 3, 4, 91, *range(5, 61)]
     join.push(rows_of(0, 64, times), rows_of(0, 1))
     held = newest(join)
-    held.forget(50)
+    held.expire(50)
     held.check()
     assert held.rows.take(np.arange(3, dtype=np.int32))["id"].to_pylist() == [3, 4, 5]
     assert (held.first, held.last) == (3, 91)

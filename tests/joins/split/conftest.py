@@ -10,4 +10,4 @@ def tiny_subwindows(monkeypatch):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(manager, "SLICE", 2)
+    monkeypatch.setattr(manager, "SLICE_ROWS", 2)

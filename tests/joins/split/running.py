@@ -66,7 +66,7 @@ def held(join):
             side: [each for held in chain for piece in held.rows.pieces for each in ids(piece)]
             for side, chain in part.items()
         }
-        for part in join._state.engine.join.parts
+        for part in join._state.engine.executor.chain_pairs
     ]
 
 
@@ -77,15 +77,15 @@ def ids(batch):
 @contextmanager
 def slow_cores(seed):
     """Let every core sleep for a moment, now and then, so that stars come in any order."""
-    dice, work = Random(seed), Core.carry_out
+    dice, work = Random(seed), Core.run_work
 
-    def carry_out(self, given):
+    def run_work(self, given):
         time.sleep(dice.choice([0, 0, 0, 2e-4, 1e-3]))
         for part in work(self, given):
             time.sleep(dice.choice([0, 0, 0, 2e-4, 1e-3]))
             yield part
 
-    with patch.object(Core, "carry_out", carry_out):
+    with patch.object(Core, "run_work", run_work):
         yield
 
 
@@ -95,7 +95,9 @@ def trees(fanout, depth, block=None):
     made = partial(SplitExecutor, fanout=fanout, depth=depth)
     with (
         patch.object(engines, "SplitExecutor", made),
-        patch.object(core, "BLOCK", core.BLOCK if block is None else block),
+        patch.object(
+            core, "ORDERED_CANDIDATES", core.ORDERED_CANDIDATES if block is None else block
+        ),
     ):
         yield
 

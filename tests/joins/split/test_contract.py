@@ -72,8 +72,12 @@ def test_time_windows(data, name, before, after, cores, ordered, algorithm, thre
     assert Counter(found) == join_by_time(left, right, predicate, before, after)
     Arrivals(steps).check(found, ordered)
     if join._state.engine is not None:
-        chains = [chain for part in join._state.engine.join.parts for chain in part.values()]
-        event(f"side index: {any(each.side is not None for chain in chains for each in chain)}")
+        chains = [
+            chain for part in join._state.engine.executor.chain_pairs for chain in part.values()
+        ]
+        event(
+            f"late index: {any(each.late_index is not None for chain in chains for each in chain)}"
+        )
 
 
 @random

@@ -31,14 +31,14 @@ def fail(*_, **__):
     raise MemoryError("no room")
 
 
-def kill(join, core, at="search"):
+def kill(join, core, at="probe"):
     """Let a core fail the next time it searches, or stores."""
-    join._state.engine.join.wait()
+    join._state.engine.executor.wait()
     kill_at_once(join, core, at)
 
 
-def kill_at_once(join, core, at="search"):
-    setattr(join._state.engine.join.cores[core].manager, at, fail)
+def kill_at_once(join, core, at="probe"):
+    setattr(join._state.engine.executor.cores[core].manager, at, fail)
 
 
 def read(results, found, after=lambda number: None):
@@ -63,7 +63,7 @@ every_order = pytest.mark.parametrize("ordered", ["none", "outer", "inner"])
     name=conditions,
     cores=st.integers(2, 5),
     ordered=orders,
-    at=st.sampled_from(["search", "store"]),
+    at=st.sampled_from(["probe", "insert"]),
 )
 def test_exactly_the_lost_rows_are_missing(data, name, cores, ordered, at):
     left, right = data.draw(streams(most=25))
@@ -82,7 +82,7 @@ def test_exactly_the_lost_rows_are_missing(data, name, cores, ordered, at):
             errors.append(error)
         holding.append({id for part in held(join) for each in part.values() for id in each})
     assert len(errors) <= 1
-    if at == "search" and when < len(steps):
+    if at == "probe" and when < len(steps):
         assert [error.cores for error in errors] == [(victim,)]
         assert f"core {victim} of {cores} died" in str(errors[0])
         assert "MemoryError: no room" in str(errors[0])
@@ -90,12 +90,12 @@ def test_exactly_the_lost_rows_are_missing(data, name, cores, ordered, at):
     for number, step in enumerate(steps):
         # A row is found by a later one if it is held at that time, or comes in the same step.
         before = holding[number - 1] if number else set()
-        if number == when and at == "search":
+        if number == when and at == "probe":
             before = holding[number]
         expected = join_by_count([*seen, step], predicate, 1000, 1000)
         expected -= join_by_count(seen, predicate, 1000, 1000)
         fresh = {row["id"] for rows in step for row in rows}
-        if at == "search" or number != when:  # who fails to store has found matches before
+        if at == "probe" or number != when:  # who fails to store has found matches before
             fresh &= holding[number]
         kept = before | fresh
         ids = Arrivals([*seen, step])
@@ -117,7 +117,7 @@ def earlier(pair, arrivals):
 def test_a_core_that_cannot_store_says_so_at_the_next_push(ordered):
     join = make(ordered)
     join.push(numbers(1, 2, 3, 4))
-    kill(join, 0, "store")
+    kill(join, 0, "insert")
     join.push(right=numbers(1))
     with pytest.raises(sj.CoreError, match=r"core 0 of 2 died .* 4 rows: MemoryError") as caught:
         join.push(left=numbers(1))
@@ -200,15 +200,15 @@ def test_a_core_dies_at_the_first_push(ordered, monkeypatch):
     # Once: an ArrowInvalid, and the join began anew.
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(100), cores=3, ordered=ordered)
     join.push(numbers(1, 2, 3))
-    search, done = Manager.search, []
+    probe, done = Manager.probe, []
 
     def fail_once(self, *given, **options):
         done.append(self)
         if len(done) == 1:
             fail()
-        return search(self, *given, **options)
+        return probe(self, *given, **options)
 
-    monkeypatch.setattr(Manager, "search", fail_once)
+    monkeypatch.setattr(Manager, "probe", fail_once)
     with pytest.raises(sj.CoreError) as caught:
         join.push(right=numbers(1, 2, 3))
     found = caught.value.results.num_rows
@@ -225,10 +225,10 @@ def test_a_core_dies_at_the_first_push(ordered, monkeypatch):
 def test_an_error_in_the_data_is_no_death(ordered, rows):
     join = make(ordered, cores=3, on="l.x <= r.x and 10 / (l.x + r.x) > -99", batch_rows=rows)
     join.push(numbers(1, 2, 3), numbers(4, 5, 6))
-    before = held_numbers(join), join._state.engine.join.turns, join.stats.live_left
+    before = held_numbers(join), join._state.engine.executor.turns, join.stats.live_left
     with pytest.raises(sj.EvaluationError, match="division by zero"):
         join.push(numbers(-9, -4, 1), numbers(2, 9))
-    assert (held_numbers(join), join._state.engine.join.turns, join.stats.live_left) == before
+    assert (held_numbers(join), join._state.engine.executor.turns, join.stats.live_left) == before
     assert all(core.is_alive for core in join.stats.cores)
     assert join.push(right=numbers(7, 7, 7, 7)).num_rows == 12
 
@@ -236,7 +236,7 @@ def test_an_error_in_the_data_is_no_death(ordered, rows):
 def held_numbers(join):
     return [
         {side: [piece.to_pydict() for each in chain for piece in each.rows.pieces]}
-        for part in join._state.engine.join.parts
+        for part in join._state.engine.executor.chain_pairs
         for side, chain in part.items()
     ]
 

@@ -53,7 +53,7 @@ def test_a_slow_reader_slows_the_source_down(ordered):
         if taken % 10 == 0:
             time.sleep(1e-3)  # the source runs ahead meanwhile, if it can
         ahead.append(len(read) - taken)
-        assert len(join._state.engine.join._sent) <= 40
+        assert len(join._state.engine.executor._sent) <= 40
     assert taken == 300
     assert max(ahead) <= 40
 
@@ -254,7 +254,7 @@ def test_threads_end_with_their_join(ordered):
     next(results)
     names = [each.name for each in our_threads() - before]
     assert {f"streamjoin core {number}" for number in range(9)} <= set(names)
-    gone = ref(join._state.engine.join)
+    gone = ref(join._state.engine.executor)
     del results, join
     gc.collect()
     wait_until(lambda: not our_threads() - before)
@@ -274,7 +274,7 @@ def test_a_join_that_was_never_used_has_no_threads():
 def test_memory_of_a_long_stream_is_bounded():
     join = sj.StreamJoin("l.x = r.x", sj.CountWindow(8), cores=2, ordered="inner")
     assert sum(piece.rows.num_rows for piece in join.stream(pairs_of(400))) == 400
-    stats, executor = join.stats, join._state.engine.join
+    stats, executor = join.stats, join._state.engine.executor
     assert (stats.rows_left, stats.matches) == (400, 400)
     assert stats.live_left <= 8 + 2 * 4
     assert not executor._sent

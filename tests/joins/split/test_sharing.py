@@ -20,16 +20,16 @@ def test_a_batch_may_be_sorted_anew_while_its_rows_are_selected(monkeypatch):
     # begun to sort by another layout.
     join = sj.StreamJoin("l.a < r.a", sj.TimeWindow(5), time="t", cores=2)
     join.push(table(rows(4)), table(rows(4)))
-    batch = join._state.engine.preprocess({"left": table(rows(8)).to_batches()[0]}).prepared["left"]
+    batch = join._state.engine.prepare({"left": table(rows(8)).to_batches()[0]}).prepared["left"]
     one, other = batch.plan.layouts()[:2]
     batch.ordered(one)
-    ordered = prepared.Ordered
+    ordered = prepared.SortedRows
 
     def sort_meanwhile(*fields):
-        batch._ordered[other] = ordered(*fields)
+        batch._sorted[other] = ordered(*fields)
         return ordered(*fields)
 
-    monkeypatch.setattr(prepared, "Ordered", sort_meanwhile)
+    monkeypatch.setattr(prepared, "SortedRows", sort_meanwhile)
     assert len(batch.select(np.arange(8) % 2 == 0)) == 4
 
 

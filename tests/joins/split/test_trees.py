@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.joins.split import gathering
-from streamjoin.joins.split.distribution import grouped
+from streamjoin.joins.split.distribution import group_evenly
 from tests.joins.small_streams import CONDITIONS, conditions, steps_of, streams, table
 from tests.joins.split.running import (
     as_source,
@@ -92,7 +92,7 @@ def test_a_step_really_is_cut():
 @pytest.mark.parametrize("fanout", [2, 3, 8])
 def test_groups_are_few_and_even(fanout):
     for count in range(1, 40):
-        groups = grouped(list(range(count)), fanout)
+        groups = group_evenly(list(range(count)), fanout)
         assert [item for group in groups for item in group] == list(range(count))
         sizes = [len(group) for group in groups]
         assert max(sizes) <= fanout

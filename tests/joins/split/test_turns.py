@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.joins.sliding import sizes as joins_sizes
 from streamjoin.joins.sliding.sizes import Sizes
-from streamjoin.joins.split.turns import Turn, share_out
+from streamjoin.joins.split.turns import Turn, assign_turns
 from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
 from tests.joins.split.running import cores, held, orders, push, random
 
@@ -44,7 +44,7 @@ def spread(numbers, size):
 def test_turns_of_count_windows_do_not_depend_on_the_cut(most, cuts):
     turn, numbers = Turn(), []
     for size in cuts:
-        mine, turn = share_out(turn, Sizes(most), batch(size=size))
+        mine, turn = assign_turns(turn, Sizes(most), batch(size=size))
         numbers += spread(mine, size)
     assert numbers == [place // most for place in range(sum(cuts))]
     assert (turn.number, turn.rows) == divmod(sum(cuts), most)
@@ -62,8 +62,8 @@ def test_turns_of_time_windows(batches, most, least, ticks, at_once):
     turn, numbers, times = Turn(), [], []
     for each in batches:
         before = turn
-        mine, turn = share_out(turn, sizes, batch(each))
-        assert share_out(before, sizes, batch(each))[1] == turn
+        mine, turn = assign_turns(turn, sizes, batch(each))
+        assert assign_turns(before, sizes, batch(each))[1] == turn
         numbers += spread(mine, len(each))
         times += each
     # Turns follow each other, none is empty, none has too many rows.
@@ -82,7 +82,7 @@ def test_turns_of_time_windows(batches, most, least, ticks, at_once):
 
 
 def test_ties_stay_in_one_turn_until_it_is_full():
-    mine, turn = share_out(Turn(), Sizes(6, 2, 3), batch([7] * 14))
+    mine, turn = assign_turns(Turn(), Sizes(6, 2, 3), batch([7] * 14))
     assert mine.tolist() == [0] * 6 + [1] * 6 + [2] * 2
     assert (turn.number, turn.rows, turn.oldest, turn.newest) == (2, 2, 7, 7)
 
@@ -112,7 +112,7 @@ def test_exactly_one_core_stores_a_row(data, name, counted, cores, ordered):
             continue
         if ordered == "none" and cores == 1:
             return
-        turns = [core.turns for core in join._state.engine.join.cores]
+        turns = [core.turns for core in join._state.engine.executor.cores]
         assert all(each == turns[0] for each in turns)
         stored = Counter(id for part in held(join) for each in part.values() for id in each)
         assert set(stored.values()) <= {1}

@@ -36,7 +36,7 @@ def run_window(join, number, seconds, clock):
     """Push a window whose rows take so long, and close it; return its matches and algorithm."""
     keys = np.arange(ROWS) + ROWS * number
     found = join.push(rows(number, keys), rows(number, keys)).num_rows
-    join._state.engine.join.adviser.clock = lambda: clock[0]
+    join._state.engine.executor.adviser.clock = lambda: clock[0]
     decision = join.stats.decision
     clock[0] += seconds
     found += join.advance(1_000 * (number + 1)).num_rows
@@ -55,7 +55,7 @@ def test_it_changes_its_mind_between_windows(emit, optimize, expected):
     clock = [0.0]
     join = make(emit, optimize)
     join.push(rows(0, []), rows(0, []))
-    join._state.engine.join.adviser.clock = lambda: clock[0]
+    join._state.engine.executor.adviser.clock = lambda: clock[0]
     # slow, fast, slow: each decides for the window behind it
     found = [run_window(join, at, seconds, clock) for at, seconds in enumerate((60, 0.01, 60, 60))]
     assert [matches for matches, _ in found] == [ROWS] * 4
@@ -74,7 +74,7 @@ def test_a_source_that_waits_for_the_join_is_not_slow(monkeypatch, emit, optimiz
     """A thousand rows in 10 s would be nothing, but the join has worked for all of them."""
     clock, join = [0.0], make(emit, optimize)
     join.push(rows(0, []), rows(0, []))
-    executor = join._state.engine.join
+    executor = join._state.engine.executor
     executor.adviser.clock = lambda: clock[0]
     keep = executor._keep
 
@@ -82,7 +82,7 @@ def test_a_source_that_waits_for_the_join_is_not_slow(monkeypatch, emit, optimiz
         clock[0] += 5.0
         keep(batches)
 
-    monkeypatch.setattr(executor, "_keep", work)
+    monkeypatch.setattr(executor, "_insert", work)
     for first in range(0, 300, 100):  # the time of the first push is not that of its window
         keys = np.arange(first, first + 100)
         join.push(rows(0, keys), rows(0, keys))
@@ -97,13 +97,13 @@ def test_what_others_do_with_matches_is_not_work():
     clock, join = [0.0], make("eager")
     join.push(rows(0, []), rows(0, []))
     engine = join._state.engine
-    engine.join.adviser.clock = lambda: clock[0]
+    engine.executor.adviser.clock = lambda: clock[0]
     for first in range(0, 300, 100):
         batch = rows(0, np.arange(first, first + 100)).combine_chunks().to_batches()[0]
-        for _ in engine.flow({"left": batch, "right": batch}):
+        for _ in engine.push_iter({"left": batch, "right": batch}):
             clock[0] += 5.0
     join.advance(1_000)
-    assert engine.join.adviser.traits.worked == 0.0
+    assert engine.executor.adviser.traits.worked == 0.0
 
 
 def test_windows_of_a_far_future_do_not_keep_it_from_looking(monkeypatch):
@@ -178,7 +178,7 @@ def test_rows_of_several_windows_in_one_push():
 
 
 def watched(join):
-    return join._state.engine.join.adviser.watched
+    return join._state.engine.executor.adviser.watched
 
 
 def test_a_restored_join_begins_anew():

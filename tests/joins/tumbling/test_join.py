@@ -100,7 +100,7 @@ def test_thousands_of_windows_in_one_push(algorithm):
         join.push(half, half).num_rows + join.push(rows.slice(2_000), rows.slice(2_000)).num_rows
     )
     assert join.stats.subwindows == 2_000
-    assert len(join._state.engine.join.adviser.watched) <= 64
+    assert len(join._state.engine.executor.adviser.watched) <= 64
     assert total + join.finish().num_rows == 2_000 * 4
 
 
@@ -109,7 +109,7 @@ def test_many_small_pushes_wait_in_few_batches():
     for time in range(500):
         row = pa.table({"k": [time % 5], "t": [time * 3]})
         join.push(row, row)
-    waiting = join._state.engine.join.pending["left"].waiting
+    waiting = join._state.engine.executor.pending["left"].waiting
     assert len(waiting) <= 10
     assert np.concatenate([each.batch.times for each in waiting]).tolist() == list(
         range(0, 1500, 3)

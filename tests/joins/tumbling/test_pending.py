@@ -40,17 +40,17 @@ def test_what_waits_is_in_the_order_of_arrival_within_a_window(steps):
     waits, plain, count = Pending(), [], 0
     for step in steps:
         if isinstance(step, list):
-            waits.add(batch(range(count, count + len(step)), step))
+            waits.insert(batch(range(count, count + len(step)), step))
             plain += [(time // 10, id_) for id_, time in enumerate(step, count)]
             count += len(step)
         else:
             for first in (-(2**63), step - 2):
-                due = waits.due(first, step)
+                due = waits.select_windows(first, step)
                 ids = [] if due is None else due.rows["id"].to_pylist()
                 assert Counter(ids) == Counter(
                     id_ for window, id_ in plain if first <= window < step
                 )
-            waits.drop(step)
+            waits.expire(step)
             plain = [each for each in plain if each[0] >= step]
         waits.check()
         held = [
@@ -76,12 +76,12 @@ def test_rows_are_copied_twice_however_many_windows_they_are_in(monkeypatch):
     count = 20_000
     times = np.random.default_rng(5).integers(0, 2_000, count)
     waits = Pending()
-    waits.add(batch(range(count), times))
+    waits.insert(batch(range(count), times))
     whole, found = waits.nbytes, 0
     for bound in range(1, 201):
-        due = waits.due(0, bound)
+        due = waits.select_windows(0, bound)
         found += len(due)
-        waits.drop(bound)
+        waits.expire(bound)
         waits.check()
         assert waits.nbytes <= 2 * whole * (count - found) / count
     assert (found, waits.nbytes) == (count, 0)

@@ -39,7 +39,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(whole_window, "FEW_ROWS", 8)
+    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
     monkeypatch.setattr(routing, "HISTOGRAM_ROWS", 20)
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     monkeypatch.setattr(state, "SEGMENT_BYTES", 600)

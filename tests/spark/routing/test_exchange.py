@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from streamjoin import TimeWindow
-from streamjoin.plans.batches import cut, together
+from streamjoin.plans.batches import coalesce_batches, split_by_bytes
 from streamjoin.spark import streams
 from streamjoin.spark.routing import exchange
 from streamjoin.spark.routing.exchange import StreamPacker, gather_rounds
@@ -67,13 +67,13 @@ def test_joined_rows_are_sent_in_batches_that_are_neither_small_nor_large(monkey
 
 
 def test_a_single_row_is_not_cut():
-    [row] = cut(wide(1, 5000), 100)
+    [row] = split_by_bytes(wide(1, 5000), 100)
     assert row.num_rows == 1
-    [nothing] = cut(wide(2, 1).slice(0, 0), 0)
+    [nothing] = split_by_bytes(wide(2, 1).slice(0, 0), 0)
     assert nothing.num_rows == 0
 
 
 def test_rows_are_enough_without_a_bound_of_bytes():
     batches = [wide(10, 1000)] * 4
-    assert [each.num_rows for each in together(batches, 20)] == [20, 20]
-    assert [each.num_rows for each in together(batches, 20, 11_000)] == [10] * 4
+    assert [each.num_rows for each in coalesce_batches(batches, 20)] == [20, 20]
+    assert [each.num_rows for each in coalesce_batches(batches, 20, 11_000)] == [10] * 4

@@ -15,7 +15,7 @@ hold more than N tuples. WiB+-Tree has no normal entries: it takes one for each 
 Invariants, asserted by ``check``:
     1. An entry that leads to another one is full; ``lasts`` is where a partition's chain ends.
     2. Entries from ``pointer`` on are unused, and no two chains share an entry.
-    3. Tuples ``tails[e]`` to ``heads[e]`` of entry e are there; older ones have been removed.
+    3. The first ``heads[e]`` places of entry e have tuples.
 
 Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-B2. Departure: ``lasts``, so that a
 tuple finds its entry at once where the paper follows the chain.
@@ -41,7 +41,6 @@ class Entries(NamedTuple):
     keys: NDArray[np.int64]  # one row an entry
     row_ids: NDArray[np.int32]
     heads: NDArray[np.int32]  # where the next tuple goes, and so how many have come
-    tails: NDArray[np.int32]  # where the oldest tuple is
     nexts: NDArray[np.int32]  # the entry that goes on, or NONE
     lasts: NDArray[np.int32]  # of each partition: where its chain ends
     pointer: NDArray[np.int64]  # one number: the first unused entry
@@ -69,19 +68,6 @@ def append(table: Entries, partition: Int, key: Int, row_id: Int) -> None:
 
 
 @kernel
-def remove(table: Entries, partition: Int, count: int) -> int:
-    """Forget the oldest tuples of a partition; return how many there were to forget."""
-    left: Int = count
-    entry = np.int64(partition)
-    while entry != NONE and left > 0:
-        gone = min(left, np.int64(table.heads[entry] - table.tails[entry]))
-        table.tails[entry] += gone
-        left -= gone
-        entry = np.int64(table.nexts[entry])
-    return count - left
-
-
-@kernel
 def copy_chains(
     table: Entries, firsts: Positions, keys: Keys, row_ids: RowIds, ends: Positions
 ) -> None:
@@ -90,7 +76,7 @@ def copy_chains(
     for number in range(firsts.size):
         entry = firsts[number]
         while entry != NONE:
-            for i in range(table.tails[entry], table.heads[entry]):
+            for i in range(table.heads[entry]):
                 keys[at], row_ids[at] = table.keys[entry, i], table.row_ids[entry, i]
                 at += 1
             entry = np.int64(table.nexts[entry])
@@ -109,7 +95,7 @@ class LLAT:
         """Yield the tuples of a partition, entry by entry."""
         table, entry = self.entries, number
         while entry != NONE:
-            there = slice(int(table.tails[entry]), int(table.heads[entry]))
+            there = slice(int(table.heads[entry]))
             yield table.keys[entry, there], table.row_ids[entry, there]
             entry = int(table.nexts[entry])
 
@@ -121,7 +107,7 @@ class LLAT:
     def copy(self) -> tuple[Keys, RowIds, Positions]:
         """Return all tuples by partition, and where each partition ends."""
         table = self.entries
-        size = int((table.heads - table.tails).sum())
+        size = int(table.heads.sum())
         keys, row_ids = np.empty(size, np.int64), np.empty(size, np.int32)
         ends = np.empty(self.partitions, np.int64)
         copy_chains(table, np.arange(self.partitions), keys, row_ids, ends)
@@ -130,7 +116,7 @@ class LLAT:
     @property
     def nbytes(self) -> int:
         """Bytes of the entries in use; the others have never been touched."""
-        return int(self.entries.pointer[0]) * (self.width * 12 + 12) + self.entries.lasts.nbytes
+        return int(self.entries.pointer[0]) * (self.width * 12 + 8) + self.entries.lasts.nbytes
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -138,7 +124,7 @@ class LLAT:
         used = int(table.pointer[0])
         assert self.partitions <= used <= table.heads.size
         assert not table.heads[used:].any()
-        assert np.all((table.tails >= 0) & (table.tails <= table.heads))
+        assert np.all(table.heads >= 0)
         assert np.all((table.heads == self.width) == (table.nexts != NONE))
         ends = [self._end(partition) for partition in range(self.partitions)]
         assert np.array_equal(ends, table.lasts[: self.partitions])
@@ -156,7 +142,6 @@ def make_entries(count: int, width: int, used: int) -> Entries:
     return Entries(
         np.empty((count, width), np.int64),
         np.empty((count, width), np.int32),
-        np.zeros(count, np.int32),
         np.zeros(count, np.int32),
         np.full(count, NONE, np.int32),
         np.arange(count, dtype=np.int32),

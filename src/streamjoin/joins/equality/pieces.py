@@ -95,7 +95,7 @@ class Piece:
     def __len__(self) -> int:
         return len(self.matches)
 
-    def cut(self, pairs: int) -> list["Piece"]:
+    def split_pairs(self, pairs: int) -> list["Piece"]:
         """Return the same runs as pieces of about so many pairs; a probe's run stays whole."""
         runs = self.matches
         assert isinstance(runs, Runs)
@@ -121,4 +121,8 @@ def even(pieces: list[Piece], threads: int) -> list[Piece]:
         return pieces
     share = max(sum(map(len, pieces)) // threads, WORTH)
     most = share + share // 2
-    return [part for each in pieces for part in (each.cut(share) if len(each) > most else [each])]
+    return [
+        part
+        for each in pieces
+        for part in (each.split_pairs(share) if len(each) > most else [each])
+    ]

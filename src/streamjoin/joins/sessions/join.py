@@ -23,15 +23,21 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
 from streamjoin.joins.sessions.cutting import Sessions, session_starts
 from streamjoin.joins.sessions.groups import SessionGroups
-from streamjoin.joins.sessions.meetings import Coming, Meetings, cut
+from streamjoin.joins.sessions.meetings import Meetings, SessionStep, split_by_side
 from streamjoin.joins.sessions.open_sessions import OpenSessions
 from streamjoin.joins.sessions.plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.sessions.rows import SessionRows
 from streamjoin.joins.tumbling.adviser import Adviser
-from streamjoin.joins.tumbling.closed import MUCH, ClosedRows, Sides, raise_failed
+from streamjoin.joins.tumbling.closed import (
+    MOST_JOIN_BYTES,
+    ClosedRows,
+    ClosingWindows,
+    Sides,
+    raise_failed,
+)
 from streamjoin.kernels.compile import MAX_KEY, Keys, Positions
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
@@ -46,7 +52,7 @@ class Ended:
     rows: dict[Side, tuple[Keys, Positions]]
 
 
-class SessionJoin:
+class SessionJoin(ClosingWindows):
     """The rows of open sessions; ``eager`` gives matches as they come."""
 
     def __init__(
@@ -60,13 +66,10 @@ class SessionJoin:
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
-        self._coming: Coming | None = None  # what was searched for: it may be stored next
+        self._planned: SessionStep | None = None  # what was probed with: it may be inserted next
         self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
 
         self._sizes: dict[Side, int] | None = None  # rows when a step began that can be undone
-
-    is_lasting = True
-    can_undo = True
 
     def begin(self) -> None:
         """Begin a step."""
@@ -74,7 +77,7 @@ class SessionJoin:
 
     def undo(self) -> None:
         """Take out what this step has stored."""
-        self._coming = self._closing = None
+        self._planned = self._closing = None
         if self._sizes != {side: held.nexts.size for side, held in self.held.items()}:
             assert self._sizes is not None
             before = {side: held.first_rows(self._sizes[side]) for side, held in self.held.items()}
@@ -85,9 +88,9 @@ class SessionJoin:
         """Keep what this step has stored."""
         self._sizes = None
 
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` drops a session."""
-        return self._ended(clock) is not None
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops a session."""
+        return self._find_ended(clock) is not None
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""
@@ -98,48 +101,48 @@ class SessionJoin:
         self.held = {side: SessionRows(self.plan, side) for side in SIDES}
         self.meetings = Meetings(self.plan, self.held)
 
-    def _look_at(self, batches: Batches) -> Coming:
-        """Tell what batches change; once, if they are stored after their matches were taken."""
-        kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
-        last = self._coming
-        if last is not None and [*map(id, last.batches.values())] == [*map(id, kept.values())]:
+    def _plan_step(self, batches: Batches) -> SessionStep:
+        """Return what batches change; once, if they are inserted after their matches were taken."""
+        stored = {side: batch.stored for side, batch in batches.items() if len(batch.stored)}
+        last = self._planned
+        if last is not None and [*map(id, last.batches.values())] == [*map(id, stored.values())]:
             return last
         begin = perf_counter()
-        change = self.open.plan(self.groups.of(kept, self.open, self.held), times_of(kept))
-        self._coming = Coming(kept, change, cut(change.of_rows, kept))
+        change = self.open.plan(self.groups.of(stored, self.open, self.held), times_of(stored))
+        self._planned = SessionStep(stored, change, split_by_side(change.of_rows, stored))
         self.seconds["sessions"] += perf_counter() - begin
-        return self._coming
+        return self._planned
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for pairs that new rows have brought into one session; changes nothing."""
-        if self.eager and any(len(batch.kept) for batch in batches.values()):
-            coming = self._look_at(batches)
+        if self.eager and any(len(batch.stored) for batch in batches.values()):
+            step = self._plan_step(batches)
             deliver = deliver or self.deliver
             joined = (
                 item
-                for sides in self.meetings.asks(coming)
+                for sides in self.meetings.select_joins(step)
                 for item in self.closed.join(sides, deliver)
             )
-            yield from timed(joined, self.seconds, "probe")
+            yield from time_items(joined, self.seconds, "probe")
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Let rows wait for the end of their sessions."""
-        coming = self._look_at(batches)
+        step = self._plan_step(batches)
         begin = perf_counter()
-        change = coming.change
-        self._coming = self._closing = None
-        self._append(coming.batches)
-        self.inserted = list(coming.batches.values())
+        change = step.change
+        self._planned = self._closing = None
+        self._append(step.batches)
+        self.inserted = list(step.batches.values())
         self.open.apply(change)
         into = change.ids[change.into]
         gone = into != change.met
         for side, held in self.held.items():
             held.open(self.open.size)
             held.merge(change.met[gone], into[gone])
-            if side in coming.batches:
-                held.add_last(change.ids[coming.sessions[side]])
+            if side in step.batches:
+                held.add_last(change.ids[step.sessions[side]])
         self.seconds["insert"] += perf_counter() - begin
 
     def _append(self, batches: Batches) -> None:
@@ -150,13 +153,16 @@ class SessionJoin:
                 self.held[side].append(batch)
         except BaseException:
             for side, held in self.held.items():
-                held.cut(sizes[side])
+                held.keep_first(sizes[side])
             raise
 
-    def take_inserted(self) -> list[Prepared]:
-        """Return what the last step has stored, once: the next call returns nothing."""
-        inserted, self.inserted = self.inserted, []
-        return inserted
+    has_runs = False  # what sessions give does not depend on how rows were pushed
+    is_restored = True
+
+    @property
+    def closing(self) -> "SessionJoin":
+        """The executor itself: its windows close."""
+        return self
 
     @property
     def saved(self) -> dict[str, Any]:
@@ -165,16 +171,17 @@ class SessionJoin:
 
     def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
         """Take back rows that were stored before, without looking for matches."""
-        self.store(batches)
+        self.insert(batches)
         self.inserted = []
 
     def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
         """Join rows that are all there, beside what is held; nothing is stored."""
-        kept = {side: batch.kept for side, batch in batches.items() if len(batch.kept)}
+        stored = {side: batch.stored for side, batch in batches.items() if len(batch.stored)}
         begin = perf_counter()
-        numbers = cut(self._cut_anew(kept).of_rows, kept)
+        numbers = split_by_side(self._cut_anew(stored).of_rows, stored)
         self.seconds["sessions"] += perf_counter() - begin
-        sides = {side: matching_in(kept[side], self.meetings.inner, numbers[side]) for side in kept}
+        inner = self.meetings.inner
+        sides = {side: matching_in(stored[side], inner, numbers[side]) for side in stored}
         yield from self.closed.join(sides, deliver or self.deliver)
 
     def _cut_anew(self, batches: dict[Side, Prepared]) -> Sessions:
@@ -182,7 +189,7 @@ class SessionJoin:
         groups = SessionGroups(self.plan).of(batches)
         return session_starts(groups, times_of(batches), self.gap)
 
-    def _ended(self, clock: Clock) -> Ended | None:
+    def _find_ended(self, clock: Clock) -> Ended | None:
         """Return what has ended; None if nothing has."""
         if self._closing is not None and self._closing[0] is clock:
             return self._closing[1]
@@ -192,7 +199,7 @@ class SessionJoin:
                 return None
             before = clock.watermark - self.gap
         begin = perf_counter()
-        sessions = self.open.ended(before)
+        sessions = self.open.find_ended(before)
         ended = None
         if sessions.size:
             ended = Ended(sessions, {side: held.of(sessions) for side, held in self.held.items()})
@@ -200,29 +207,37 @@ class SessionJoin:
         self.seconds["sessions"] += perf_counter() - begin
         return ended
 
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for the matches of sessions that have ended."""
-        ended = None if self.eager else self._ended(clock)
+        ended = None if self.eager else self._find_ended(clock)
         if ended is None:
             return
         errors: list[StreamJoinError] = []
-        for first, last in self._spans(ended):
+        for first, last in self._cut_into_joins(ended):
             try:
-                sides = self._within(ended, first, last)
+                sides = self._select_sessions(ended, first, last)
             except StreamJoinError as error:  # more than fits into a batch
                 errors.append(error)
                 continue
             joined = self.closed.join_windows(sides, deliver or self.deliver, SESSION, errors)
-            yield from timed(joined, self.seconds, "probe")
+            yield from time_items(joined, self.seconds, "probe")
         raise_failed(errors)
 
-    def _spans(self, ended: Ended) -> Iterator[tuple[int, int]]:
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of the rows of sessions that end by now, if rows are told."""
+        ended = self._find_ended(clock)
+        if ended is None:
+            return {}
+        found = {side: held.ordinals_of(ended.rows[side][0]) for side, held in self.held.items()}
+        return {side: ordinals for side, ordinals in found.items() if ordinals is not None}
+
+    def _cut_into_joins(self, ended: Ended) -> Iterator[tuple[int, int]]:
         """Cut what has ended so that the rows of some sessions are not too many for a join."""
-        parts = -(-sum(held.held.nbytes for held in self.held.values()) // MUCH)
+        parts = -(-sum(held.held.nbytes for held in self.held.values()) // MOST_JOIN_BYTES)
         count = ended.sessions.size
         return pairwise([*range(0, count, -(-count // max(parts, 1))), count])
 
-    def _within(self, ended: Ended, first: int, last: int) -> Sides:
+    def _select_sessions(self, ended: Ended, first: int, last: int) -> Sides:
         """Return the rows of some of the sessions that have ended."""
         sides: Sides = {}
         for side, held in self.held.items():
@@ -234,17 +249,17 @@ class SessionJoin:
                 sides[side] = in_sessions(held.take(rows), self.meetings.inner, numbers)
         return sides
 
-    def advance(self, clock: Clock) -> None:
-        """Forget the rows of sessions that have ended."""
-        ended = self._ended(clock)
-        self._coming = self._closing = None
+    def expire(self, clock: Clock) -> None:
+        """Drop the rows of sessions that have ended."""
+        ended = self._find_ended(clock)
+        self._planned = self._closing = None
         if ended is None:
             return
         begin = perf_counter()
-        self.open.end(ended.sessions)
+        self.open.expire(ended.sessions)
         renumbered = self.open.compact()
         for side, held in self.held.items():
-            held.forget(ended.sessions, ended.rows[side][0])
+            held.expire(ended.sessions, ended.rows[side][0])
             if renumbered is not None:
                 held.renumber(renumbered)
         self.commands["close"] += ended.sessions.size
@@ -274,14 +289,11 @@ class SessionJoin:
         span = self.open.span
         return None if span is None else (span[0], span[1] + self.gap + 1)
 
-    def report(self) -> None:
-        """Nothing is ever lost here."""
-
     def check(self) -> None:
         """Raise unless rows are in the sessions that they would be cut into if all came now."""
         self.open.check()
         ids: list[Keys] = []
-        sessions = self.open.ended(MAX_KEY + 1)
+        sessions = self.open.find_ended(MAX_KEY + 1)
         for held in self.held.values():
             held.check()
             rows, found = held.of(sessions)

@@ -32,7 +32,7 @@ from streamjoin.plans.prepared import Prepared, concatenate
 
 
 @dataclass(frozen=True)
-class Coming:
+class SessionStep:
     """Rows that come, what they change, and where the session of each stands in that."""
 
     batches: dict[Side, Prepared]
@@ -40,8 +40,8 @@ class Coming:
     sessions: dict[Side, Positions]
 
 
-def cut(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:
-    """Cut what is known of the rows of all batches, one after the other, into those of each."""
+def split_by_side(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:
+    """Split what is known of the rows of all batches, one after the other, into those of each."""
     ends = np.cumsum([0, *map(len, batches.values())])
     slices = (of_rows[first:last] for first, last in pairwise(ends))
     return dict(zip(batches, slices, strict=True))
@@ -63,31 +63,33 @@ class Meetings:
         """The same for pairs only that were in different sessions before."""
         return with_bridges(self.inner)
 
-    def asks(self, coming: Coming) -> Iterator[Sides]:
+    def select_joins(self, step: SessionStep) -> Iterator[Sides]:
         """Yield what is to be joined with what."""
-        change, inner = coming.change, self.inner
+        change, inner = step.change, self.inner
         new = {
-            side: matching_in(batch, inner, coming.sessions[side])
-            for side, batch in coming.batches.items()
+            side: matching_in(batch, inner, step.sessions[side])
+            for side, batch in step.batches.items()
         }
         touched = {side: np.zeros(change.ids.size, np.bool_) for side in SIDES}
         for side, batch in new.items():
             touched[side][batch.keys.equalities[SESSION]] = True
         if "left" in new:
-            right = [self._old(change, "right", touched["left"], inner), new.get("right")]
+            right = [self._select_held(change, "right", touched["left"], inner), new.get("right")]
             met = [batch for batch in right if batch is not None]
             if met:
                 yield {"left": new["left"], "right": concatenate(met)}
         if "right" in new:
-            left = self._old(change, "left", touched["right"], inner)
+            left = self._select_held(change, "left", touched["right"], inner)
             if left is not None:
                 yield {"left": left, "right": new["right"]}
         bridged = np.bincount(change.into, minlength=change.ids.size) > 1
         if bridged.any():
-            old = {side: self._old(change, side, bridged, self.bridges) for side in SIDES}
+            old = {side: self._select_held(change, side, bridged, self.bridges) for side in SIDES}
             yield {side: batch for side, batch in old.items() if batch is not None}
 
-    def _old(self, change: Change, side: Side, chosen: Flags, plan: JoinPlan) -> Prepared | None:
+    def _select_held(
+        self, change: Change, side: Side, chosen: Flags, plan: JoinPlan
+    ) -> Prepared | None:
         """Return the rows that are held of sessions that are chosen among those of a change."""
         met = np.flatnonzero(chosen[change.into])
         sessions, held = change.met[met], self.held[side]

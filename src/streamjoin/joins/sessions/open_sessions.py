@@ -26,8 +26,8 @@ Invariants:
 3. ``first <= last``, both times of rows that came.
 4. A zone's bound is not above the last time of any session in it that is not gone.
 
-Cost: `plan` and `apply` O(rows), and O(1) for a session met. `ended` looks at all bounds, and at
-the 64 sessions of each zone in which one may have ended: at worst at all, a nanosecond each. Ids
+Cost: `plan` and `apply` O(rows), and O(1) for a session met. `find_ended` looks at all bounds, and
+at the 64 sessions of each zone in which one may have ended: at worst at all, a nanosecond each. Ids
 are made anew when most are gone, in O(sessions), so O(1) for each that goes.
 """
 
@@ -39,7 +39,7 @@ from streamjoin.joins.sessions.merging import GONE, Change, Table, groups_of, sw
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, copy_into, kernel
 
 ZONE_BITS = 6
-FEW = 1 << 10  # sessions that may be gone in any case
+MOST_GONE = 1 << 10  # sessions that may be gone in any case
 
 
 def make_table(size: int) -> Table:
@@ -66,7 +66,7 @@ def look_at(table: Table, zone: Int, bounds: Keys) -> None:
 
 
 @kernel
-def find_ended(table: Table, bounds: Keys, before: Int) -> Keys:
+def scan_ended(table: Table, bounds: Keys, before: Int) -> Keys:
     """Return the sessions whose last time is before another, in the order of their ids."""
     lasts, olders = table.lasts, table.olders
     found, count = np.empty(1 << ZONE_BITS, np.int64), 0
@@ -84,7 +84,7 @@ def find_ended(table: Table, bounds: Keys, before: Int) -> Keys:
 
 
 @kernel
-def forget(table: Table, sessions: Keys, bounds: Keys) -> None:
+def mark_gone(table: Table, sessions: Keys, bounds: Keys) -> None:
     """Mark sessions that have ended; they are given in ascending order."""
     olders = table.olders
     for i in range(sessions.size):
@@ -142,15 +142,15 @@ class OpenSessions:
             self.newest.renew(np.where(gone, NONE, np.arange(self.size)), heads.size)
         self.newest.put(change.groups[heads], change.ids[heads])
 
-    def ended(self, before: int) -> Keys:
+    def find_ended(self, before: int) -> Keys:
         """Return the sessions whose last time is before another, in the order of their ids."""
         if before > MAX_KEY:
             return np.flatnonzero(self.table.olders[: self.size] != GONE)
-        return find_ended(self.table, self.bounds, max(before, MIN_KEY))
+        return scan_ended(self.table, self.bounds, max(before, MIN_KEY))
 
-    def end(self, sessions: Keys) -> None:
-        """Forget sessions that have ended, all that `ended` gives."""
-        forget(self.table, sessions, self.bounds)
+    def expire(self, sessions: Keys) -> None:
+        """Forget sessions that have ended, all that `find_ended` gives."""
+        mark_gone(self.table, sessions, self.bounds)
         self.count -= sessions.size
 
     def compact(self) -> Keys | None:
@@ -159,7 +159,7 @@ class OpenSessions:
         Otherwise returns the old ids of all sessions, in the order of the new ones.
         """
         gone = self.size - self.count
-        if 2 * gone <= self.size or (gone < FEW and self.count):
+        if 2 * gone <= self.size or (gone < MOST_GONE and self.count):
             return None
         kept = np.flatnonzero(self.table.olders[: self.size] != GONE)
         renumbered = np.full(self.size + 1, NONE)  # the last place is that of NONE

@@ -38,7 +38,8 @@ def in_sessions(
 ) -> Prepared:
     """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
     ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
-    return Prepared(plan, batch.side, batch.rows, KeyColumns((numbers,), ranges, batch.keys.rows))
+    keys = KeyColumns((numbers,), ranges, batch.keys.rows)
+    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
 
 
 def matching_in(batch: Prepared, plan: JoinPlan, numbers: Keys) -> Prepared:

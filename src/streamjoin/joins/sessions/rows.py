@@ -33,7 +33,7 @@ from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
 NONE, GONE = -1, -2
-FEW = 1 << 10  # rows that may be gone in any case
+MOST_GONE = 1 << 10  # rows that may be gone in any case
 
 
 @kernel
@@ -97,12 +97,12 @@ class SessionRows:
                 self.able.append(batch.matching.astype(np.int64))
             self.nexts.append(np.full(len(batch), GONE))
         except BaseException:
-            self.cut(first)
+            self.keep_first(first)
             raise
 
-    def cut(self, count: int) -> None:
+    def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones, which are those that were in sessions."""
-        self.held.cut(count)
+        self.held.keep_first(count)
         for column in (self.nexts, *([] if self.able is None else [self.able])):
             column.size = min(column.size, count)
 
@@ -140,7 +140,13 @@ class SessionRows:
             self.side,
             self.held.rows.take(rows.astype(np.int32)),
             self.held.keys().take(rows),
+            ordinals=self.ordinals_of(rows),
         )
+
+    def ordinals_of(self, rows: Keys) -> Keys | None:
+        """Return the ordinals of rows, if rows are told."""
+        ordinals = self.held.ordinals_from(0)
+        return None if ordinals is None else ordinals[rows]
 
     def first_rows(self, count: int) -> Prepared | None:
         """Gather those of the first rows that are not gone; None if all are."""
@@ -150,18 +156,18 @@ class SessionRows:
         able = None if self.able is None else self.able.values[rows] != 0
         return replace(self.take(rows), can_match=able)
 
-    def forget(self, sessions: Keys, rows: Keys) -> None:
-        """Let sessions go, and their rows."""
+    def expire(self, sessions: Keys, rows: Keys) -> None:
+        """Drop sessions that have ended, and their rows."""
         self.entries.values[sessions] = NONE
         self.nexts.values[rows] = GONE
         self.count -= rows.size
         gone = self.nexts.size - self.count
-        if 2 * gone > self.nexts.size and (gone >= FEW or not self.count):
+        if 2 * gone > self.nexts.size and (gone >= MOST_GONE or not self.count):
             self._compact()
 
     def renumber(self, kept: Keys) -> None:
         """Take over new ids of sessions, given by their old ones."""
-        self.entries = filled(self.entries.values[kept])
+        self.entries = make_column(self.entries.values[kept])
 
     @property
     def rows(self) -> Keys:
@@ -178,9 +184,9 @@ class SessionRows:
             held.append(self.take(rows))
         self.held = held
         if self.able is not None:
-            self.able = filled(self.able.values[rows])
-        self.nexts = filled(renumbered[self.nexts.values[rows]])
-        self.entries = filled(renumbered[self.entries.values])
+            self.able = make_column(self.able.values[rows])
+        self.nexts = make_column(renumbered[self.nexts.values[rows]])
+        self.entries = make_column(renumbered[self.entries.values])
 
     @property
     def nbytes(self) -> int:
@@ -199,7 +205,7 @@ class SessionRows:
         assert {column.size for column in columns} == {self.held.rows.size}, "3"
 
 
-def filled(values: Keys) -> Column:
+def make_column(values: Keys) -> Column:
     """Return a column of values."""
     column = Column()
     column.append(values)

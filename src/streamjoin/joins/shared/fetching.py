@@ -12,12 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.joins.arranging import arrange, complete, fetch_stored, interleave, places_of
-from streamjoin.joins.candidates import Found, checks_of
+from streamjoin.joins.arranging import (
+    add_probing_columns,
+    arrange,
+    fetch_stored,
+    interleave,
+    name_half,
+    places_of,
+)
+from streamjoin.joins.candidates import Found, Pairs, checks_of
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.executor import Clock
 from streamjoin.joins.messages import Step
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
@@ -27,7 +34,7 @@ ORDERING = Ordering()
 NUMBERS: dict[Side, int] = {"left": 0, "right": 1}
 
 # Returns a side's window as it is now, and the number of its first row.
-Glimpse = Callable[[Side], tuple[WholeWindow, int]]
+Glimpse = Callable[[Side], tuple[WholeWindowSubwindow, int]]
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,7 @@ class Fetcher:
         step, sides, places = published.step, published.sides[inside], published.places[inside]
         joined: list[pa.RecordBatch] = []
         arrivals: list[Keys] = []
+        pairs: list[Pairs] = []
         for side, batch in step.batches.items():
             mine = np.flatnonzero(sides == NUMBERS[side])
             if not mine.size or starts[mine[0]] == ends[mine[-1]]:
@@ -70,20 +78,21 @@ class Fetcher:
             found, dropped = self._found(batch, places[mine], starts[mine], ends[mine], rows)
             roles = [(batch, [found])]
             if self.symmetric:
-                others, itself = apart(found, published.row - dropped)
+                others, itself = split_own_matches(found, published.row - dropped)
                 roles = [(batch, [others, itself]), (step.batches[OTHER[side]], [others])]
             for role, every in roles:
                 halves = [half for each in every for half in fetch_stored(each, ORDERING)]
                 if halves:
                     half = arrange(halves, ORDERING)
-                    joined.append(complete(half, role, ORDERING, self.schema))
+                    joined.append(add_probing_columns(half, role, ORDERING, self.schema))
+                    pairs += name_half(half, role, ORDERING)
                     place = places_of(half, ORDERING)
                     arrivals.append(
                         step.arrivals(side, place) if step.interleaved else place.astype(np.int64)
                     )
         if (step.interleaved or self.symmetric) and len(joined) == 2:
             joined = [interleave(joined, arrivals)]
-        return Delivery(sum(each.num_rows for each in joined), joined)
+        return Delivery(sum(each.num_rows for each in joined), joined, pairs=tuple(pairs))
 
     def _found(
         self, batch: Prepared, places: RowIds, starts: Positions, ends: Positions, rows: Positions
@@ -95,22 +104,22 @@ class Fetcher:
         # Rows that have left meanwhile were too old to match; those of other entries may be any.
         matches = Matches(starts - first, ends - first, np.maximum(row_ids, 0).astype(np.int32))
         if row_ids.min() < 0:
-            matches = choose(matches, row_ids >= 0)
+            matches = filter_matches(matches, row_ids >= 0)
         checks = checks_of(replace(batch, visible=None), window)
         return Found(batch, window, matches, places, checks), dropped
 
 
-def apart(found: Found, first: int) -> tuple[Found, Found]:
+def split_own_matches(found: Found, first: int) -> tuple[Found, Found]:
     """Return what rows have found but for themselves, and themselves; ``first`` is row 0's id."""
     matches = found.matches
     assert isinstance(matches, Matches)
     own = np.repeat(first + found.order, matches.ends - matches.starts)
     is_own = matches.row_ids == own
-    others, itself = (choose(matches, flags) for flags in (~is_own, is_own))
+    others, itself = (filter_matches(matches, flags) for flags in (~is_own, is_own))
     return replace(found, matches=others), replace(found, matches=itself)
 
 
-def choose(matches: Matches, flags: Flags) -> Matches:
+def filter_matches(matches: Matches, flags: Flags) -> Matches:
     """Return matches of which only some rows are left."""
     left = np.concatenate([[0], np.cumsum(flags)])
     return Matches(left[matches.starts], left[matches.ends], matches.row_ids[flags])

@@ -35,18 +35,19 @@ from streamjoin.joins.shared.tasks import AT, COUNT, FULL, MERGE, STUFFED
 from streamjoin.joins.shared.work_queue import NEVER, NEXT, NOT_STORED, TAIL, Entries, make_queue
 from streamjoin.kernels.compile import Positions
 
-TASK = 32  # tuples
-QUEUE, RING = 1 << 16, 1 << 18  # entries of the queue; rows that need not be in the index yet
-ENOUGH = 1 << 12  # tuples after which a worker looks what else is to be done,
-FEW = 1 << 8  # and while an index is merged: fewer workers never run idle, and results would wait
-MOMENT = 0.001  # seconds
+TASK_TUPLES = 32
+QUEUE_ENTRIES = 1 << 16
+RING_ROWS = 1 << 18  # that need not be in the index yet
+ROUND_TUPLES = 1 << 12  # after which a worker looks what else is to be done,
+MERGING_ROUND_TUPLES = 1 << 8  # while an index is merged: workers never run idle, results wait
+REST_SECONDS = 0.001
 
 # Takes the first entry, the rows that all have found, by number, and where those of each end.
 Deliver = Callable[[int, Positions, Positions], None]
 
 
 @dataclass
-class Side:
+class WindowProgress:
     """What is known of one window: its index, and how far its rows have come."""
 
     index: PIMTree
@@ -58,7 +59,7 @@ class Side:
     merges: int = 0
 
     @classmethod
-    def of(cls, index: PIMTree) -> "Side":
+    def of(cls, index: PIMTree) -> "WindowProgress":
         """Return what is known before anything comes."""
         end = index.base + index.size
         return cls(index, end, index.base, end - index.fresh_count, end, (end, 0))
@@ -79,10 +80,10 @@ class SharedJoin:
         deliver: Deliver,
         threads: int,
         ranges: int = 1,
-        task: int = TASK,
+        task: int = TASK_TUPLES,
         blocking: bool = False,
-        queue: int = QUEUE,
-        ring: int = RING,
+        queue: int = QUEUE_ENTRIES,
+        ring: int = RING_ROWS,
         matches: int = MATCHES,
     ) -> None:
         self.deliver, self.task, self.blocking = deliver, task, blocking
@@ -93,7 +94,7 @@ class SharedJoin:
             # While one is merged, the other's T_I goes on growing; and as many rows as the ring has
             # may go into it beyond the edge.
             index.reserve(ring + max(index.limit // 4, LEAST))
-        self.sides = [Side.of(index) for index in indexes]
+        self.sides = [WindowProgress.of(index) for index in indexes]
         self.windows = [make_window(each.index.pim, ring, each.published) for each in self.sides]
         self.limits = np.full(4, NEVER)
         for number, side in enumerate(self.sides):
@@ -129,7 +130,7 @@ class SharedJoin:
             if status in (MERGE, STUFFED):
                 self._merge()
             if status == STUFFED:
-                self.crew.rest(MOMENT)  # another worker may be at it
+                self.crew.rest(REST_SECONDS)  # another worker may be at it
         self.buffers.give(buffer, int(progress[AT]))
 
     def _work(self, progress: Positions, buffer: Buffer) -> int:
@@ -140,7 +141,7 @@ class SharedJoin:
             len(self.windows) == 1,
             self.limits,
             self.task,
-            FEW if self._merging.locked() else ENOUGH,
+            MERGING_ROUND_TUPLES if self._merging.locked() else ROUND_TUPLES,
             progress,
             buffer.number,
             buffer.found,
@@ -247,7 +248,7 @@ class SharedJoin:
                 shared_window.catch_up(window, shared_window.edge_of(window), side.published)
                 side.note_rows(side.published)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Let all workers leave, and wait for them."""
         self.crew.close()
 

@@ -33,15 +33,14 @@ from streamjoin.joins.shared.shared_join import SharedJoin
 from streamjoin.joins.shared.work_queue import NOT_STORED, Entries
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.joins.sliding.self_join import SelfJoin
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from streamjoin.kernels.compile import Positions
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, KeyColumns
 from streamjoin.plans.prepared import Prepared
 
-DEPTH = 8  # parts of results that wait for the consumer
+CHANNEL_DEPTH = 8  # parts of results that wait for the consumer
 
 
 class SharedStream:
@@ -49,46 +48,45 @@ class SharedStream:
 
     def __init__(self, manager: Manager, schema: pa.Schema, task: int) -> None:
         self.manager, self.plan, self.task = manager, manager.plan, task
-        self.alone = isinstance(manager, SelfJoin)
-        self.symmetric = isinstance(manager, SelfJoin) and manager.symmetric
+        self.is_self_join, self.symmetric = manager.is_self_join, manager.symmetric
         self._fetcher = Fetcher(schema, self.symmetric, self._glimpse)
-        self._results: Channel[Gathered] = Channel(DEPTH)
+        self._results: Channel[Gathered] = Channel(CHANNEL_DEPTH)
         self._rows = Lock()  # who reads or changes what the windows keep beside their indexes
         self._steps: deque[Published] = deque()
         self._count = 0
-        self._stuck: dict[Side, int] | None = None  # what could not be forgotten, in a time window
+        self._stuck: dict[Side, int] | None = None  # what could not expire, in a time window
         self._begin(manager.threads)
 
     @classmethod
     def of(cls, engine: Engine, task: int) -> Self | None:
         """Lend an engine's windows, if they are of the right kind."""
-        manager = engine.join
-        if not isinstance(manager, Manager):
+        manager = engine.executor.manager
+        if manager is None:
             return None
         chains = manager.chains.values()
         if not all(can_be_shared(chain) for chain in chains):
             return None
         for chain in chains:
             if not chain.subwindows:
-                chain.subwindows.append(chain.make_subwindow(max(chain.sizes.rows, 1)))
+                chain.create(max(chain.sizes.rows, 1))
         return cls(manager, engine.schema, task)
 
     def _begin(self, threads: int) -> None:
         """Lend the windows to threads."""
-        sides = SIDES[:1] if self.alone else SIDES
+        sides = SIDES[:1] if self.is_self_join else SIDES
         held = [self.manager.chains[side].subwindows[0] for side in sides]
-        self.held = [each for each in held if isinstance(each, WholeWindow)]
+        self.held = [each for each in held if isinstance(each, WholeWindowSubwindow)]
         indexes = [each.index for each in self.held if isinstance(each.index, PIMTree)]
         plan, one = self.plan, np.zeros(1, np.int64)
         row = KeyColumns((one,) * len(plan.equalities), (one,) * len(plan.ranges), 1)
         ranges = max(len(self._ranges(side, row)) for side in SIDES)
         self._published = 0  # entries
-        self.join = SharedJoin(indexes, self._deliver, threads, ranges, self.task)
-        self.join.crew.when_failed = self._results.close
+        self.shared_join = SharedJoin(indexes, self._deliver, threads, ranges, self.task)
+        self.shared_join.crew.when_failed = self._results.close
 
     def _window(self, side: Side) -> int:
         """Return the number of the window that a side's rows are stored in."""
-        return 0 if self.alone else NUMBERS[side]
+        return 0 if self.is_self_join else NUMBERS[side]
 
     def _ranges(self, side: Side, keys: KeyColumns) -> list[Range]:
         """Return the ranges of keys that a side's rows look for."""
@@ -103,17 +101,17 @@ class SharedStream:
         if self._stuck is not None:
             self._put_stuck_rows_behind()
         self._count += 1
-        step = Step(self._count, batches, interleaved)
+        step = Step(self._count, batches, interleaved, clock=clock)
         coming: dict[Side, Prepared] = {side: each for side, each in batches.items() if len(each)}
         if self.symmetric:
             coming.pop("right", None)
         if not coming:
-            self.join.wait()
+            self.shared_join.wait()
             self._end(step, clock)
             return
-        before = [side.published for side in self.join.sides]
+        before = [side.published for side in self.shared_join.sides]
         with self._rows:
-            self._store(coming)
+            self._insert(coming)
             parts = [self._entries(side, batch, before) for side, batch in coming.items()]
         entries, places = (
             Entries.concatenate(parts),
@@ -129,12 +127,12 @@ class SharedStream:
         self._steps.append(
             Published(step, first, self._published, entries.sides, rows, before[0], clock)
         )
-        self.join.publish(entries)
+        self.shared_join.publish(entries)
 
-    def _store(self, coming: Batches) -> None:
+    def _insert(self, coming: Batches) -> None:
         """Keep the rows of a step; a stream that is joined with itself has each only once."""
         for side, batch in coming.items():
-            if not self.alone or side == "left":
+            if not self.is_self_join or side == "left":
                 self.held[self._window(side)].append(batch)
 
     def _entries(self, side: Side, batch: Prepared, before: list[int]) -> Entries:
@@ -142,9 +140,9 @@ class SharedStream:
         own, other = self._window(side), self._window(OTHER[side])
         count = len(batch)
         rows = before[own] + np.arange(count)
-        if self.alone and side == "right":
+        if self.is_self_join and side == "right":
             rows = np.full(count, NOT_STORED)
-        window, dropped = self.held[other], self.join.sides[other].dropped
+        window, dropped = self.held[other], self.shared_join.sides[other].dropped
         if self.plan.counted is not None:
             assert window.ordinals is not None
             assert batch.visible is not None
@@ -157,15 +155,15 @@ class SharedStream:
             # In a symmetric self-join each row sees itself and those before it, and once.
             firsts, lasts = np.full(count, dropped), np.full(count, seen - 1)
             lasts = rows if self.symmetric else lasts
-        lowers = np.ones((count, self.join.ranges), np.int64)
-        uppers = np.zeros((count, self.join.ranges), np.int64)
+        lowers = np.ones((count, self.shared_join.ranges), np.int64)
+        uppers = np.zeros((count, self.shared_join.ranges), np.int64)
         for number, (lower, upper) in enumerate(self._ranges(side, batch.keys)):
             lowers[:, number], uppers[:, number] = lower, upper
         keys = self.plan.index_keys(self.held[own].layout, batch.keys)
         sides = np.full(count, NUMBERS[side])
         return Entries(sides, keys, rows, lowers, uppers, firsts, lasts)
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Do nothing now: every step brings the clock of its time along."""
 
     def submit_last(self) -> None:
@@ -173,16 +171,16 @@ class SharedStream:
         self._count += 1
         step = Step(self._count, {}, is_last=True)
         with suppress(ClosedError):  # the join has failed, and who waits for results knows
-            self.join.crew.wait_until(self.join.is_through)
+            self.shared_join.crew.wait_until(self.shared_join.is_through)
             self._results.put(Gathered(step, step.first, step.last, [], ends=True))
 
     def _put_stuck_rows_behind(self) -> None:
-        """Forget what has expired behind rows that have not: see `WholeWindow`."""
+        """Drop what has expired behind rows that have not: see `WholeWindowSubwindow`."""
         assert self._stuck is not None
-        threads = self.join.crew.size
+        threads = self.shared_join.crew.size
         self._give_back()
         for side, before in self._stuck.items():
-            self.held[self._window(side)].forget(before)
+            self.held[self._window(side)].expire(before)
         self._stuck = None
         self._begin(threads)
 
@@ -206,24 +204,24 @@ class SharedStream:
             self._results.put(Gathered(step, step.first, step.last, [delivery], ends=is_end))
             at = upto
 
-    def _glimpse(self, side: Side) -> tuple[WholeWindow, int]:
+    def _glimpse(self, side: Side) -> tuple[WholeWindowSubwindow, int]:
         """Return a side's window as it is now, and the number of its first row."""
         number = self._window(side)
         with self._rows:
-            return self.held[number].glimpse(), self.join.sides[number].dropped
+            return self.held[number].glimpse(), self.shared_join.sides[number].dropped
 
     def _expire(self, clock: Clock) -> None:
         """Drop the rows that nobody can meet any more."""
-        before = self.manager.needed(clock)
-        if self.alone and before:
+        before = self.manager.expiry_bounds(clock)
+        if self.is_self_join and before:
             before = {"left": min(before.values())}
         for side, bound in before.items():
             number = self._window(side)
             with self._rows:
                 window = self.held[number]
-                gone, is_stuck = window.count_gone(bound)
+                gone, is_stuck = window.count_expired(bound)
                 window.drop_rows(gone)
-                self.join.sides[number].dropped += gone
+                self.shared_join.sides[number].dropped += gone
             if is_stuck:
                 self._stuck = before
 
@@ -240,34 +238,34 @@ class SharedStream:
             try:
                 yield self._results.get()
             except ClosedError:
-                self.join.crew.check()
+                self.shared_join.crew.check()
                 raise
 
     def wait(self) -> None:
         """Wait until the results of all that was submitted have been delivered."""
-        self.join.wait()
+        self.shared_join.wait()
 
     def report(self) -> None:
         """Raise if the join could not go on."""
-        self.join.crew.check()
+        self.shared_join.crew.check()
 
     def set_threads(self, threads: int) -> None:
         """Let workers join or leave."""
-        self.join.crew.resize(threads)
+        self.shared_join.crew.resize(threads)
 
     def release(self) -> None:
         """Give the windows back; an empty one leaves its chain."""
         self._give_back()
         for chain in self.manager.chains.values():
-            chain.subwindows = [each for each in chain.subwindows if len(each)]
+            chain.drop_empty()
 
     def _give_back(self) -> None:
         """Take the windows from the threads; if these have failed, with new indexes."""
-        if self.join.crew.failure is None:
-            self.join.settle()
-        self.join.close()
+        if self.shared_join.crew.failure is None:
+            self.shared_join.settle()
+        self.shared_join.stop()
         for window in self.held:
-            if self.join.crew.failure is not None:
+            if self.shared_join.crew.failure is not None:
                 window.rebuild()
             window.note_times()
 
@@ -277,5 +275,5 @@ def can_be_shared(chain: Chain) -> bool:
     if not chain.subwindows:
         return issubclass(kind_of(chain.structure), PIMTree)
     window = chain.subwindows[0]
-    is_shared = isinstance(window, WholeWindow) and isinstance(window.index, PIMTree)
+    is_shared = isinstance(window, WholeWindowSubwindow) and isinstance(window.index, PIMTree)
     return is_shared and len(chain.subwindows) == 1

@@ -28,7 +28,7 @@ from streamjoin.indexes.trees.pim_tree import Pim
 from streamjoin.kernels import atomics
 from streamjoin.kernels.compile import Int, Keys, RowIds, bare, inlined
 
-BLOCK = 64  # keys that are compared before any row is written down
+BLOCK_KEYS = 64  # that are compared before any row is written down
 EDGE, EDGE_LOCK, FROZEN = (place * atomics.LINE for place in range(3))  # places in ``control``
 
 
@@ -51,7 +51,7 @@ def make_window(pim: Pim, size: int, edge: int) -> SharedWindow:
 
 
 @inlined
-def search(
+def probe(
     window: SharedWindow,
     lowers: Keys,
     uppers: Keys,
@@ -91,13 +91,13 @@ def compare(
     mask, row = window.keys.size - 1, edge
     while row <= last:
         slot = row & mask
-        size = min(last + 1 - row, min(BLOCK, window.keys.size - slot))
+        size = min(last + 1 - row, min(BLOCK_KEYS, window.keys.size - slot))
         hits = np.int64(0)
-        if size == BLOCK:
-            for i in range(BLOCK):
+        if size == BLOCK_KEYS:
+            for i in range(BLOCK_KEYS):
                 key = window.keys[np.uint64(slot + i)]
                 hits += np.int64(key >= lower) & np.int64(key <= upper)
-        if size < BLOCK or hits > 0:
+        if size < BLOCK_KEYS or hits > 0:
             if count + size > found.size:
                 return NO_ROOM
             for i in range(size):
@@ -109,7 +109,7 @@ def compare(
 
 
 @inlined
-def update(window: SharedWindow, key: Int, row: Int) -> None:
+def insert(window: SharedWindow, key: Int, row: Int) -> None:
     """Put a row into the index, and mark it."""
     pim_tree.insert(window.pim, key, row, True)
     atomics.store(window.marks, row & (window.marks.size - 1), row)
@@ -138,7 +138,7 @@ def catch_up(window: SharedWindow, first: int, last: int) -> None:
     mask = window.keys.size - 1
     for row in range(first, last):
         if atomics.load(window.marks, row & mask) != row:
-            update(window, window.keys[row & mask], row)
+            insert(window, window.keys[row & mask], row)
     move_edge(window)
 
 

@@ -22,10 +22,10 @@ AT, END, COUNT = range(3)  # places in ``progress``
 
 
 @inlined
-def find(queue: WorkQueue, slot: Int, window: SharedWindow, found: RowIds, count: Int) -> Int:
+def probe(queue: WorkQueue, slot: Int, window: SharedWindow, found: RowIds, count: Int) -> Int:
     """Write down the matches of an entry in a window."""
     ranges = queue.lowers.size // queue.states.size
-    return shared_window.search(
+    return shared_window.probe(
         window,
         queue.lowers,
         queue.uppers,
@@ -39,10 +39,10 @@ def find(queue: WorkQueue, slot: Int, window: SharedWindow, found: RowIds, count
 
 
 @inlined
-def store(queue: WorkQueue, slot: Int, window: SharedWindow) -> None:
+def insert(queue: WorkQueue, slot: Int, window: SharedWindow) -> None:
     """Put an entry into the index of its window, unless that is being merged."""
     if queue.rows[slot] != NOT_STORED and window.control[FROZEN] == 0:
-        shared_window.update(window, queue.keys[slot], queue.rows[slot])
+        shared_window.insert(window, queue.keys[slot], queue.rows[slot])
 
 
 @bare
@@ -87,17 +87,17 @@ def work(
             slot, count = progress[AT] & mask, progress[COUNT]
             is_left = queue.sides[slot] == 0
             if alone or not is_left:
-                count = find(queue, slot, left, found, count)
+                count = probe(queue, slot, left, found, count)
             else:
-                count = find(queue, slot, right, found, count)
+                count = probe(queue, slot, right, found, count)
             if count == NO_ROOM:
                 return FULL
             queue.buffers[slot] = buffer
             queue.starts[slot], queue.ends[slot] = progress[COUNT], count
             if alone or is_left:
-                store(queue, slot, left)
+                insert(queue, slot, left)
             else:
-                store(queue, slot, right)
+                insert(queue, slot, right)
             # Last: the slot may be used again as soon as it is completed.
             atomics.store(queue.states, slot, progress[AT] + 1)
             progress[COUNT] = count

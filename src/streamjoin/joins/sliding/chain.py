@@ -5,32 +5,33 @@ whole once all its rows have left the window; until then, probes skip its expire
 
     time    ... ----------------------------------------------------> now
     chain   [ oldest: some expired ] [ sealed ] [ sealed ] [ newest: takes inserts ]
-                                                    ^ late rows go to the side index of theirs
+                                                    ^ late rows go to the late index of theirs
 
 Rows arrive out of order within the watermark. A subwindow is responsible for the times from its
-``start`` to the next one's; a row older than the newest's start goes into the side index of the
+``start`` to the next one's; a row older than the newest's start goes into the late index of the
 subwindow that is responsible for it (III-G2), which keeps the time ranges of subwindows apart, so
-that expiry stays whole and probes can skip subwindows. A side index stays small, at most a quarter
+that expiry stays whole and probes can skip subwindows. A late index stays small, at most a quarter
 of its subwindow: beyond that, rows go into the newest like any other. Which subwindow holds a row
 never changes the result.
 
-With an index that forgets row by row, the newest subwindow is the whole window (`WholeWindow`): it
-is never full, unless another kind of structure is to come. What has come since the structure was
-chosen is counted, so that the choice can be looked at again.
+With an index that drops row by row, the newest subwindow is the whole window
+(`WholeWindowSubwindow`): it is never full, unless another kind of structure is to come. What has
+come since the structure was chosen is counted, so that the choice can be looked at again.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
 from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, make_index
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.trees.window_index import WindowIndex
-from streamjoin.joins.sliding.commands import Create, Expire, Insert
 from streamjoin.joins.sliding.sizes import Sizes, sizes_of
 from streamjoin.joins.sliding.subwindow import Subwindow
-from streamjoin.joins.sliding.two_key_subwindow import CrossedWindow
-from streamjoin.joins.sliding.whole_window import WholeWindow
+from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
+from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from streamjoin.kernels.compile import MIN_KEY, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan, Layout
@@ -88,7 +89,7 @@ class Chain:
         newest = self.subwindows[-1]
         if newest.is_sealed:
             return 0
-        if isinstance(newest, WholeWindow):
+        if isinstance(newest, WholeWindowSubwindow):
             return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
         sizes = self.sizes if newest.layout.crossed is None else self.sizes.finer
         return sizes.room(len(newest), newest.newest - newest.oldest, coming)
@@ -110,7 +111,7 @@ class Chain:
         """Whether all rows of a whole window, which is never full, came after the last choice."""
         newest = self.subwindows[-1] if self.subwindows else None
         enough = max(len(self), FEW_PUSHES)
-        return isinstance(newest, WholeWindow) and self.arrived >= enough
+        return isinstance(newest, WholeWindowSubwindow) and self.arrived >= enough
 
     def typical_batch(self, coming: int) -> int:
         """Return the rows of a push, on average since the last choice; count anew."""
@@ -118,25 +119,35 @@ class Chain:
         self.pushes = self.arrived = 0
         return arrived // pushes if pushes else coming
 
-    def storing(self, batch: Prepared) -> Iterator[Create | Insert]:
-        """Yield the commands that store a batch: late rows apart, the others in the newest.
+    def insert(self, batch: Prepared) -> Counter[str]:
+        """Store a batch: late rows in the subwindows of their time, the others in the newest.
 
-        Each must have been carried out before the next is asked for.
+        Returns how many subwindows it took to create, and how many inserts.
         """
+        done: Counter[str] = Counter()
         if batch.times is not None and self.subwindows and len(batch):
-            late, batch = self._set_late_aside(batch, batch.times)
-            yield from late
+            batch, done["insert"] = self._insert_late(batch, batch.times)
         first = 0
         while first < len(batch):
             rest = batch.take(slice(first, None)) if first else batch
             if self.is_full(len(rest)):
-                yield self._next(rest)
+                self._create_for(rest)
+                done["create"] += 1
             room = self.room(len(rest))
             last = first + min(room, self.sizes.at_once, len(rest))
-            yield Insert(self, rest if last == len(batch) else batch.take(slice(first, last)))
+            whole = rest if last == len(batch) else batch.take(slice(first, last))
+            self.subwindows[-1].insert(whole)
+            done["insert"] += 1
             first = last
+        return done
 
-    def make_subwindow(self, capacity: int, start: int = MIN_KEY) -> Subwindow:
+    def create(self, capacity: int, start: int = MIN_KEY) -> None:
+        """Seal the newest subwindow and put an empty one behind it."""
+        if self.subwindows:
+            self.subwindows[-1].seal()
+        self.subwindows.append(self._make_subwindow(capacity, start))
+
+    def _make_subwindow(self, capacity: int, start: int) -> Subwindow:
         """Make an empty subwindow, whose index knows what the one before has learnt."""
         before = self.subwindows[-1] if self.subwindows else None
         if before is not None and before.kind == (self.layout, self.structure):
@@ -156,12 +167,12 @@ class Chain:
         """Return a subwindow around an index, without rows so far."""
         kind: type[Subwindow] = Subwindow
         if isinstance(index, WindowIndex):
-            kind = WholeWindow
+            kind = WholeWindowSubwindow
         elif layout.crossed is not None:
-            kind = CrossedWindow
+            kind = TwoKeySubwindow
         return kind.create(self.plan, layout, structure, index, self.numbered, start, copies)
 
-    def alone(self, batch: Prepared) -> Subwindow:
+    def standalone_subwindow(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
         structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
         index = self.make_index(structure, len(batch))
@@ -169,8 +180,8 @@ class Chain:
         subwindow.insert(batch)
         return subwindow
 
-    def _next(self, coming: Prepared) -> Create:
-        """Return the command that begins the next subwindow."""
+    def _create_for(self, coming: Prepared) -> None:
+        """Begin the next subwindow, which takes rows that come."""
         start = MIN_KEY
         if self.subwindows and coming.times is not None:
             start = self._next_start(coming.times)
@@ -179,7 +190,7 @@ class Chain:
         capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
         if self.structure in WINDOW_INDEXES:
             capacity = self.sizes.rows or capacity
-        return Create(self, capacity, start)
+        self.create(capacity, start)
 
     def _next_start(self, times: Keys) -> int:
         """Return where the next subwindow starts: at the end of the newest.
@@ -191,9 +202,9 @@ class Chain:
         median = int(np.partition(times, middle)[middle])
         return max(newest.start, min(newest.newest, median))
 
-    def _set_late_aside(self, batch: Prepared, times: Keys) -> tuple[list[Insert], Prepared]:
-        """Return the commands that put late rows into the side indexes, and the other rows."""
-        late = []
+    def _insert_late(self, batch: Prepared, times: Keys) -> tuple[Prepared, int]:
+        """Put late rows into the late indexes; return the other rows, and how many inserts."""
+        inserts = 0
         is_full = self.is_full(len(batch))
         newest_start = self._next_start(times) if is_full else self.subwindows[-1].start
         starts = np.array([subwindow.start for subwindow in self.subwindows])
@@ -202,20 +213,33 @@ class Chain:
         for owner in np.unique(owners[~stays]):
             subwindow = self.subwindows[owner]
             rows = np.flatnonzero(~stays & (owners == owner))
-            aside, stays[rows[subwindow.side_room :]] = rows[: subwindow.side_room], True
-            if aside.size:
-                late.append(Insert(self, batch.take(aside), late=subwindow))
-        return late, batch if stays.all() else batch.take(np.flatnonzero(stays))
+            late, stays[rows[subwindow.late_room :]] = rows[: subwindow.late_room], True
+            if late.size:
+                subwindow.insert_late(
+                    batch.take(late), partial(self.make_index, subwindow.structure, 0)
+                )
+                inserts += 1
+        return (batch if stays.all() else batch.take(np.flatnonzero(stays))), inserts
 
-    def expiring(self, before: int) -> list[Expire]:
-        """Return the commands that drop what is before a time, or an ordinal."""
-        commands = []
-        for held in self.subwindows:
-            if held.last < before:
-                commands.append(Expire(self, held))
-            elif isinstance(held, WholeWindow) and held.first < before:
-                commands.append(Expire(self, held, before))
-        return commands
+    def expire(self, before: int) -> int:
+        """Drop what is before a time, or an ordinal; return how many subwindows had any of it."""
+        expired = 0
+        for subwindow in list(self.subwindows):
+            if subwindow.last < before:
+                self.subwindows = [each for each in self.subwindows if each is not subwindow]
+                expired += 1
+            elif isinstance(subwindow, WholeWindowSubwindow) and subwindow.first < before:
+                subwindow.expire(before)
+                expired += 1
+        return expired
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.subwindows = []
+
+    def drop_empty(self) -> None:
+        """Let a subwindow that has lost all its rows leave the chain."""
+        self.subwindows = [subwindow for subwindow in self.subwindows if len(subwindow)]
 
     def check(self) -> None:
         """Assert every subwindow's invariants, and that the starts ascend."""

@@ -2,53 +2,87 @@
 
 ::
 
-    1  collecting      rows of both streams, until a batch is worth its while     `Collector`
+    1  collecting      rows of both streams, until there is a batch of them       `Collector`
     2  preprocessing   keys; sort once; which subwindows are full, empty, met     `prepare`, chains
-    3  sending         commands: probe, then create and insert, then expire       here
-    4  processing      the workers carry them out                                 `worker`
+    3  sending         probe, then create and insert, then expire                 here
+    4  processing      workers probe slices of a batch; a chain changes itself    threads, `Chain`
     5  feedback        matches, as ranges, rows or a count; what is full          ``deliver``
+
+Four commands are all that ever happens to a subwindow::
+
+    create    a chain gets an empty subwindow, the new newest; the one before is sealed
+    insert    rows join a subwindow, or its late index if they come late
+    probe     rows look for matches in subwindows of the other stream
+    expire    a subwindow leaves its chain; of a whole window, some of the rows
 
 A pair is found once, by the row that comes later; where a step has both batches, right probes left
 too::
 
-    search     L -> right chain     R -> left chain     R -> L
-    store      insert L, R
+    probe      L -> right chain     R -> left chain     R -> L
+    insert     L, R
 
-Nothing is inserted before all matches are delivered, so a search that fails has changed nothing,
-and matches may stay where they are, as ranges, until somebody asks for them. What it has learnt of
-the rows, to choose layouts by, is forgotten if these are not stored.
+Nothing is inserted before all matches are delivered, so a probe that fails has changed nothing, and
+matches may stay where they are, as ranges, until they are read. What it has learnt of the rows, to
+choose layouts by, is forgotten if these are not stored.
 
-Workers are threads, and kernels run without the GIL. What becomes of the matches is up to
-``deliver``: gather columns, count them, or leave them as ranges.
+In one process all workers see all subwindows, so a probe is cut by rows: each worker takes a part
+of the key range, and looks into every subwindow (III-G3). Workers are threads, and kernels run
+without the GIL. On Spark a worker is a join core, with the subwindows of its share of the rows.
+What becomes of the matches is up to ``deliver``: gather columns, count them, or leave them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
-from streamjoin.joins.candidates import checks_of
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.candidates import Check, Found, checks_of
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.choosing import Samples, choose, choose_again, choose_order
-from streamjoin.joins.sliding.commands import Command, Probe
 from streamjoin.joins.sliding.subwindow import Subwindow
-from streamjoin.joins.sliding.worker import carry_out
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.plan import JoinPlan
+from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
-SLICE = 8192  # probes for a worker; with fewer, the threads mostly wait for the GIL
-MOST_PROBES = 1 << 20  # before the next checkpoint: some tenths of a second, in most structures
+SLICE_ROWS = 8192  # that a worker probes; with fewer, the threads mostly wait for the GIL
+MOST_SLICE_ROWS = 1 << 20  # until the next checkpoint: some tenths of a second, in most structures
 
-Asks = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
+Target = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
 
 
-class Manager:
+@dataclass(frozen=True)
+class ProbeSlice:
+    """Rows ``first`` to ``last`` of a batch, in key order, which look for their matches."""
+
+    batch: Prepared
+    subwindows: list[tuple[Subwindow, list[Check]]]  # where to look, and what is left to check
+    first: int
+    last: int
+    mirrored: bool = False  # self-joins: each match (a, b) stands for (b, a) too
+
+    def probe(self, deliver: Deliver) -> Iterator[Any]:
+        """Probe the subwindows; what is found goes through ``deliver``, as it is asked for."""
+        batch, rows = self.batch, slice(self.first, self.last)
+        ranges: dict[Layout, Any] = {}
+        for subwindow, checks in self.subwindows:
+            layout = subwindow.layout
+            order = batch.sorted_rows(layout.orders[-1]).order[rows]
+            if layout not in ranges:
+                ranges[layout] = subwindow.ranges_for(batch, rows)
+            for matches in subwindow.probe(ranges[layout]):
+                checkpoint()
+                yield from deliver(Found(batch, subwindow, matches, order, checks, self.mirrored))
+
+
+class Manager(SlidingExecutor):
     """Two chains, and the steps over them; ``chooses`` lets samples choose their structures."""
+
+    symmetric = False  # self-joins: one probe finds the matches of both roles
 
     def __init__(
         self,
@@ -67,10 +101,20 @@ class Manager:
         self._learnt_before: tuple[Samples, list[Any]] | None = None  # until rows are stored
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
-        """The two chains, the only part."""
+    def manager(self) -> "Manager":
+        """The manager itself: both windows are here."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
+        """The two chains."""
         self.undo()
         return [self.chains]
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        inserted, self.inserted = self.inserted, []
+        return inserted
 
     def learn(self, batches: Batches) -> None:
         """Let chains look which layout and structure are best now.
@@ -89,7 +133,7 @@ class Manager:
         if len(self.samples) < 2:
             return
         for side, prepared in batches.items():
-            chain, coming = self.chains[side], prepared.kept_count
+            chain, coming = self.chains[side], prepared.stored_count
             if not coming:
                 continue
             chain.note(coming)
@@ -102,7 +146,7 @@ class Manager:
                 # The rows that are there are sorted by its layout.
                 choose_again(chain, side, self.samples, chain.typical_batch(coming))
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for the matches of one batch of either stream, or of both, as they are asked for.
@@ -111,23 +155,27 @@ class Manager:
         arrived before some of ``left``.
         """
         self.learn(batches)
-        coming = {side: batch for side, batch in batches.items() if len(batch)}
-        self.sort(list(coming.values()))
-        asks: list[Asks] = [(batch, self.chains[OTHER[side]]) for side, batch in coming.items()]
-        if len(coming) == 2:
-            left, right = coming["left"], coming["right"]
-            if left.kept_count:
-                asks.append((right, [self.chains["left"].alone(left.kept)]))
-            if interleaved and right.kept_count:
-                asks.append((left, [self.chains["right"].alone(right.kept)]))
-        yield from self.probe(asks, deliver)
+        probing = {side: batch for side, batch in batches.items() if len(batch)}
+        self.sort_batches(list(probing.values()))
+        targets: list[Target] = [
+            (batch, self.chains[OTHER[side]]) for side, batch in probing.items()
+        ]
+        if len(probing) == 2:
+            left, right = probing["left"], probing["right"]
+            if left.stored_count:
+                own = self.chains["left"].standalone_subwindow(left.stored)
+                targets.append((right, [own]))
+            if interleaved and right.stored_count:
+                own = self.chains["right"].standalone_subwindow(right.stored)
+                targets.append((left, [own]))
+        yield from self.probe_targets(targets, deliver)
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Insert the batches, after all their matches have been taken."""
         self._learnt_before = None
-        self.insert([batch.kept for batch in batches.values() if len(batch.kept)])
+        self.insert_batches([batch.stored for batch in batches.values() if len(batch.stored)])
 
-    def sort(self, batches: Sequence[Prepared]) -> None:
+    def sort_batches(self, batches: Sequence[Prepared]) -> None:
         """Sort each batch by the layout of the chain that it is going to probe."""
         begin = perf_counter()
         share(
@@ -137,8 +185,8 @@ class Manager:
         )
         self.seconds["sort"] += perf_counter() - begin
 
-    def probe(
-        self, asks: Sequence[Asks], deliver: Deliver | None = None, mirrored: bool = False
+    def probe_targets(
+        self, targets: Sequence[Target], deliver: Deliver | None = None, mirrored: bool = False
     ) -> Iterator[Any]:
         """Find matches and deliver them, in the order they are asked for.
 
@@ -146,70 +194,45 @@ class Manager:
         """
         begin = perf_counter()
         deliver = deliver or self.deliver
-        commands = [command for ask in asks for command in self._cut(*ask, mirrored)]
+        slices = [each for target in targets for each in self._cut_probe(*target, mirrored)]
         if self.threads == 1:
-            for command in commands:
+            for each in slices:
                 checkpoint()
-                for item in carry_out(command, deliver):
+                for item in each.probe(deliver):
                     self.seconds["probe"] += perf_counter() - begin
                     yield item
                     begin = perf_counter()
         else:
-            parts = share(lambda command: list(carry_out(command, deliver)), commands, self.threads)
+            results = share(lambda each: list(each.probe(deliver)), slices, self.threads)
             self.seconds["probe"] += perf_counter() - begin
-            yield from (item for part in parts for item in part)
+            yield from (item for items in results for item in items)
             begin = perf_counter()
-        self.commands["probe"] += len(commands)
+        self.commands["probe"] += len(slices)
         self.seconds["probe"] += perf_counter() - begin
 
-    def insert(self, batches: Sequence[Prepared]) -> None:
+    def insert_batches(self, batches: Sequence[Prepared]) -> None:
         """Store each batch in its chain."""
         begin = perf_counter()
         chains = self.chains
-        sent = share(
-            lambda each: self._send(chains[each.side].storing(each)), batches, self.threads
-        )
-        for each in sent:
-            self.commands += each
+        for done in share(lambda each: chains[each.side].insert(each), batches, self.threads):
+            self.commands += done
         self.inserted = list(batches)
         self.seconds["insert"] += perf_counter() - begin
-
-    def take_inserted(self) -> list[Prepared]:
-        """Return what the last step has stored, once: the next call returns nothing."""
-        inserted, self.inserted = self.inserted, []
-        return inserted
 
     def restore(self, batches: Batches) -> None:
         """Take back rows that were stored before, without looking for matches."""
         self.learn(batches)
         self._learnt_before = None
-        self.insert(list(batches.values()))
+        self.insert_batches(list(batches.values()))
         self.inserted = []
 
-    is_lasting = False  # an index moves its rows
-    can_undo = False  # what is stored
-
-    def begin(self) -> None:
-        """Do nothing: a search can be undone until its rows are stored."""
-
     def undo(self) -> None:
-        """Forget what a search has learnt whose rows were not stored."""
+        """Forget what a probe has learnt whose rows were not stored."""
         if self._learnt_before is not None:
             self.samples, choices = self._learnt_before
             for chain, before in choices:
                 chain.choices = before
             self._learnt_before = None
-
-    def conclude(self) -> None:
-        """Do nothing: there is nothing to keep for it."""
-
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` changes anything; it may."""
-        return True
-
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Give nothing: a match is found as soon as both rows are there."""
-        return iter(())
 
     @property
     def holdings(self) -> Holdings:
@@ -221,13 +244,15 @@ class Manager:
         """Bytes that all chains hold."""
         return self.holdings.nbytes
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Drop the subwindows whose rows have all left the window."""
-        self.expire(self.needed(clock))
+        self.expire_before(self.expiry_bounds(clock))
 
-    def needed(self, clock: Clock) -> dict[Side, int]:
+    def expiry_bounds(self, clock: Clock) -> dict[Side, int]:
         """Return before which time, or ordinal, rows have left the window by now."""
         window = self.plan.counted
+        if window is not None and clock.is_over:
+            return dict(clock.arrived)
         if window is not None:
             return {side: clock.arrived[side] - size for side, size in window.items()}
         return {} if clock.watermark is None else self.plan.needed_from(clock.watermark)
@@ -236,38 +261,29 @@ class Manager:
         """Work with another number of threads from now on."""
         self.threads = threads
 
-    def report(self) -> None:
-        """Nothing is ever lost here."""
-
-    def expire(self, before: Mapping[Side, int]) -> None:
+    def expire_before(self, bounds: Mapping[Side, int]) -> None:
         """Drop the subwindows whose rows all have times, or ordinals, before these."""
         begin = perf_counter()
-        for side, bound in before.items():
-            self.commands += self._send(self.chains[side].expiring(bound))
+        for side, bound in bounds.items():
+            if expired := self.chains[side].expire(bound):
+                self.commands["expire"] += expired
         self.seconds["expire"] += perf_counter() - begin
 
-    def _send(self, commands: Iterable[Command]) -> Counter[str]:
-        """Have commands carried out one by one, each planned after the last; count them."""
-        sent: Counter[str] = Counter()
-        for command in commands:
-            sent[type(command).__name__.lower()] += 1
-            for _ in carry_out(command, self.deliver):
-                pass  # only probes give anything
-        return sent
-
-    def _cut(self, batch: Prepared, subwindows: Iterable[Subwindow], mirrored: bool) -> list[Probe]:
+    def _cut_probe(
+        self, batch: Prepared, subwindows: Iterable[Subwindow], mirrored: bool
+    ) -> list[ProbeSlice]:
         """Cut a probe into one for each worker, after what they share has been computed."""
-        targets = []
+        met = []
         for subwindow in subwindows:
             if meets(batch, subwindow):
                 batch.sort(subwindow.layout)
-                targets.append((subwindow, checks_of(batch, subwindow)))
-        if not targets:
+                met.append((subwindow, checks_of(batch, subwindow)))
+        if not met:
             return []
-        count = min(self.threads, max(len(batch) // SLICE, 1))
-        count = max(count, -(-len(batch) // MOST_PROBES))
+        count = min(self.threads, max(len(batch) // SLICE_ROWS, 1))
+        count = max(count, -(-len(batch) // MOST_SLICE_ROWS))
         cuts = [len(batch) * number // count for number in range(count + 1)]
-        return [Probe(batch, targets, first, last, mirrored) for first, last in pairwise(cuts)]
+        return [ProbeSlice(batch, met, first, last, mirrored) for first, last in pairwise(cuts)]
 
 
 def meets(batch: Prepared, subwindow: Subwindow) -> bool:

@@ -14,13 +14,18 @@ from typing import Any
 
 from streamjoin.joins.executor import Batches, Deliver
 from streamjoin.joins.sliding.chain import Chain
-from streamjoin.joins.sliding.manager import Asks, Manager
+from streamjoin.joins.sliding.manager import Manager, Target
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import JoinPlan
 
 
 class SelfJoin(Manager):
     """A manager whose two chains are one; ``symmetric`` tells that one probe finds both."""
+
+    @property
+    def is_self_join(self) -> bool:
+        """Whether both sides are one stream, stored once; they are."""
+        return True
 
     def __init__(
         self,
@@ -36,7 +41,7 @@ class SelfJoin(Manager):
         )
         self.symmetric = symmetric
 
-    def search(
+    def probe(
         self,
         batches: Batches,
         interleaved: bool = False,
@@ -49,20 +54,20 @@ class SelfJoin(Manager):
         left, right = batches["left"], batches["right"]
         right.share_order(left)
         chain = self.chains["left"]
-        self.sort([left])
-        yield from self.probe([(left, chain)], deliver, mirrored=self.symmetric)
-        asks: list[Asks] = [] if self.symmetric else [(right, chain)]
-        asks.append((right, [chain.alone(left)]))
+        self.sort_batches([left])
+        yield from self.probe_targets([(left, chain)], deliver, mirrored=self.symmetric)
+        targets: list[Target] = [] if self.symmetric else [(right, chain)]
+        targets.append((right, [chain.standalone_subwindow(left)]))
         if interleaved:
-            asks.append((left, [chain.alone(right)]))
-        yield from self.probe(asks, deliver)
+            targets.append((left, [chain.standalone_subwindow(right)]))
+        yield from self.probe_targets(targets, deliver)
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Insert the batch once."""
         if batches:
-            super().store({"left": batches["left"]})
+            super().insert({"left": batches["left"]})
 
-    def expire(self, before: Mapping[Side, int]) -> None:
+    def expire_before(self, bounds: Mapping[Side, int]) -> None:
         """Drop what neither role needs."""
-        if before:
-            super().expire({"left": min(before.values())})
+        if bounds:
+            super().expire_before({"left": min(bounds.values())})

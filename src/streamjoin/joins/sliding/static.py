@@ -31,11 +31,12 @@ def choose_chain(manager: Manager, stored: Prepared, probing: Prepared) -> Chain
 def join_prepared(
     manager: Manager, batches: dict[Side, Prepared], deliver: Deliver | None = None
 ) -> Iterator[Any]:
-    """Join two batches, neither of them stored; see `Manager.probe`."""
+    """Join two batches, neither of them stored; see `Manager.probe_targets`."""
     stored: Side = min(SIDES, key=lambda side: len(batches[side]))
     probing = OTHER[stored]
     if not len(batches[stored]):
         return
     chain = choose_chain(manager, batches[stored], batches[probing])
-    manager.sort(list(batches.values()))
-    yield from manager.probe([(batches[probing], [chain.alone(batches[stored])])], deliver)
+    manager.sort_batches(list(batches.values()))
+    own = chain.standalone_subwindow(batches[stored])
+    yield from manager.probe_targets([(batches[probing], [own])], deliver)

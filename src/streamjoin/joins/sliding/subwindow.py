@@ -4,15 +4,15 @@ Row ids count the subwindow's rows from 0 in the order of their arrival::
 
     rows      0 1 2 3 4 5 | 6 7           columns of the input, gathered only for matches
     index     by key: 3 0 5 1 4 2         tuples that arrived while it was the newest
-    side      by key:               7 6   late tuples, in a small index of their own (III-G2)
+    late      by key:               7 6   late tuples, in a small index of their own (III-G2)
 
 The keys that its index does not answer exactly are kept as plain columns, to filter candidates.
 
 Invariants, asserted by ``check``:
-    1. ``index`` and ``side`` together hold each row id once.
+    1. ``index`` and ``late_index`` together hold each row id once.
     2. Every key column has one entry a row.
     3. ``oldest`` and ``newest`` are the least and the greatest event time of the rows.
-    4. ``side`` holds at most a quarter of the rows.
+    4. ``late_index`` holds at most a quarter of the rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ import numpy as np
 from streamjoin.indexes.matches import Candidates
 from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.rows import Column, Ordinals, Rows
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, RowIds
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
@@ -38,7 +38,7 @@ class Subwindow:
     structure: str  # the name of its index
     rows: Rows
     index: Structure
-    side: Structure | None = None
+    late_index: Structure | None = None
     start: int = MIN_KEY  # time windows: rows from this time on belong here or to a later one
     equality_keys: list[Column] = field(default_factory=list)
     range_keys: dict[int, Column] = field(default_factory=dict)
@@ -90,38 +90,38 @@ class Subwindow:
         self._insert(batch, self.index)
 
     @property
-    def side_room(self) -> int:
-        """How many more late rows the side index takes: it stays below a quarter of the whole."""
-        held = 0 if self.side is None else len(self.side)
+    def late_room(self) -> int:
+        """How many more late rows the late index takes: it stays below a quarter of the whole."""
+        held = 0 if self.late_index is None else len(self.late_index)
         return max((len(self) - held) // 3 - held, 0)
 
     def insert_late(self, batch: Prepared, make_index: Callable[[], Structure]) -> None:
-        """Add rows that came after this subwindow was closed to its side index."""
-        if self.side is None:
-            self.side = make_index()
-        self._insert(batch, self.side)
+        """Add rows that came after this subwindow was closed to its late index."""
+        if self.late_index is None:
+            self.late_index = make_index()
+        self._insert(batch, self.late_index)
 
     def _insert(self, batch: Prepared, index: Structure) -> None:
-        self.put([self._numbered(batch, order) for order in self.layout.orders], index)
+        self.insert_tuples([self._numbered(batch, order) for order in self.layout.orders], index)
         self.append(batch)
 
     def _numbered(self, batch: Prepared, order: Layout) -> Sorted:
         """Return a batch's keys in an order, with the row ids that its rows are going to have."""
-        ordered = batch.ordered(order)
+        ordered = batch.sorted_rows(order)
         return ordered.keys, ordered.order + np.int32(len(self)) if len(self) else ordered.order
 
-    def put(self, orders: list[Sorted], index: Any) -> None:
+    def insert_tuples(self, orders: list[Sorted], index: Any) -> None:
         """Add tuples to an index, given in all orders of the layout."""
         [(keys, row_ids)] = orders
         index.insert(keys, row_ids)
 
-    def ask(self, batch: Prepared, rows: slice) -> Any:
-        """Return what rows of a batch, in its order of probing, look for; see `search`."""
+    def ranges_for(self, batch: Prepared, rows: slice) -> Any:
+        """Return what rows of a batch, in its order of probing, look for; see `probe`."""
         return batch.ranges(self.layout, rows)
 
-    def search(self, asked: Any) -> Iterator[Candidates]:
-        """Look in all indexes for what was asked, of a subwindow with the same layout."""
-        for lower, upper in asked:
+    def probe(self, ranges: Any) -> Iterator[Candidates]:
+        """Look in all indexes for what `ranges_for` a subwindow of the same layout has given."""
+        for lower, upper in ranges:
             for index in self.indexes:
                 for matches in index.probe(lower, upper):
                     if len(matches):
@@ -149,6 +149,11 @@ class Subwindow:
             self.index.seal()
             self.is_sealed = True
 
+    def ordinals_of(self, rows: RowIds) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
+        assert self.ordinals is not None
+        return self.ordinals.of(rows)
+
     @property
     def last(self) -> int:
         """The last ordinal or, in time windows, the greatest time."""
@@ -158,8 +163,8 @@ class Subwindow:
 
     @property
     def indexes(self) -> list[Any]:
-        """The index, and the side index if there is one."""
-        return [self.index] if self.side is None else [self.index, self.side]
+        """The index, and the late index if there is one."""
+        return [self.index] if self.late_index is None else [self.index, self.late_index]
 
     @property
     def nbytes(self) -> int:
@@ -181,7 +186,7 @@ class Subwindow:
         assert np.array_equal(np.sort(held), np.arange(len(self)))
         columns = [*self.equality_keys, *self.range_keys.values()]
         assert all(column.size == len(self) for column in columns)
-        assert self.side is None or 4 * len(self.side) <= len(self)
+        assert self.late_index is None or 4 * len(self.late_index) <= len(self)
         if self.plan.time_part is not None and len(self):
             times = self.range_keys[self.plan.time_part].values
             assert (self.oldest, self.newest) == (times.min(), times.max())

@@ -24,7 +24,7 @@ from streamjoin.plans.prepared import Prepared
 
 
 @dataclass(frozen=True)
-class Asked:
+class TwoKeyRanges:
     """What some rows of a batch look for."""
 
     firsts: list[Range]
@@ -54,29 +54,29 @@ def number_probes(
 
 
 @dataclass
-class CrossedWindow(Subwindow):
+class TwoKeySubwindow(Subwindow):
     """Rows, index and key columns, as in any subwindow."""
 
     index: CrossedIndex
 
-    def put(self, orders: list[Sorted], index: Any) -> None:
+    def insert_tuples(self, orders: list[Sorted], index: Any) -> None:
         """Add tuples to an index, given in both orders of the layout."""
         first, second = orders
         index.insert(first, second)
 
-    def ask(self, batch: Prepared, rows: slice) -> Asked:
+    def ranges_for(self, batch: Prepared, rows: slice) -> TwoKeyRanges:
         """Return what rows of a batch, in the order of the second part, look for."""
         by_first, by_second = self.layout.orders
-        first = batch.ordered(by_first)
+        first = batch.sorted_rows(by_first)
         begin, end, _ = rows.indices(len(batch))
-        chosen, numbers = number_probes(first.order, batch.ordered(by_second).order, begin, end)
+        chosen, numbers = number_probes(first.order, batch.sorted_rows(by_second).order, begin, end)
         firsts = batch.plan.index_ranges(
             by_first, batch.side, first.keys[chosen], batch.keys, first.order[chosen]
         )
-        return Asked(firsts, numbers, batch.ranges(by_second, rows))
+        return TwoKeyRanges(firsts, numbers, batch.ranges(by_second, rows))
 
-    def search(self, asked: Any) -> Iterator[Candidates]:
-        """Look in all indexes for what was asked; nothing is found before somebody wants it."""
-        for first, second in product(asked.firsts, asked.seconds):
+    def probe(self, ranges: Any) -> Iterator[Candidates]:
+        """Look in all indexes; nothing is found before it is counted or listed."""
+        for first, second in product(ranges.firsts, ranges.seconds):
             for index in self.indexes:
-                yield from index.probe(first, asked.numbers, second)
+                yield from index.probe(first, ranges.numbers, second)

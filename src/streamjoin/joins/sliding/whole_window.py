@@ -1,9 +1,9 @@
-"""A whole window in one piece: its index forgets row by row (`indexes.trees.window_index`).
+"""A whole window in one piece: its index drops row by row (`indexes.trees.window_index`).
 
 It stands in a chain like any subwindow, and is never full. Row ids count from the oldest row that
-is left, so forgetting renumbers the others, without touching them::
+is left, so expiry renumbers the others, without touching them::
 
-    rows      0 1 2 3 4 5 6 7          forget 3:         0 1 2 3 4
+    rows      0 1 2 3 4 5 6 7          expire 3:         0 1 2 3 4
     keys      9 4 4 7 1 8 2 5                            7 1 8 2 5
 
 Rows of a count window leave in the order of their arrival. Those of a time window may not: where
@@ -24,9 +24,9 @@ from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
 from streamjoin.plans.prepared import Prepared
 
-PARTS = 16  # rows of a time window are forgotten a sixteenth at a time, or
-FEW_ROWS = 1 << 10  # this many
-MOST_LEFT = 8  # at most an eighth of them come again
+EXPIRED_SHARE = 16  # a time window drops a sixteenth of its rows at a time, or
+LEAST_EXPIRED_ROWS = 1 << 10  # this many
+STUCK_SHARE = 8  # at most an eighth of them come again
 
 
 @kernel
@@ -39,7 +39,7 @@ def count_leading(values: Keys, before: int) -> int:
 
 
 @dataclass
-class WholeWindow(Subwindow):
+class WholeWindowSubwindow(Subwindow):
     """Rows, index and key columns; the module docstring gives the layout."""
 
     index: WindowIndex
@@ -56,7 +56,7 @@ class WholeWindow(Subwindow):
         self.keys.append(batch.plan.index_keys(self.layout, batch.keys))
 
     @property
-    def side_room(self) -> int:
+    def late_room(self) -> int:
         """Late rows go into the newest window, like any others."""
         return 0
 
@@ -71,29 +71,29 @@ class WholeWindow(Subwindow):
             return self.oldest
         return self.ordinals.first
 
-    def forget(self, before: int) -> None:
+    def expire(self, before: int) -> None:
         """Drop the rows that are before a time, or an ordinal."""
         if self.plan.time_part is None:
             assert self.ordinals is not None
-            self._drop(self.ordinals.count_before(before))
+            self._expire_oldest(self.ordinals.count_before(before))
             return
         times = self.range_keys[self.plan.time_part]
         dropped = False
         while len(self):
-            part = times.values[: max(len(self) // PARTS, FEW_ROWS)]
+            part = times.values[: max(len(self) // EXPIRED_SHARE, LEAST_EXPIRED_ROWS)]
             stays = np.flatnonzero(part >= before)
-            if MOST_LEFT * stays.size > part.size or (part.size == len(self) and stays.size):
+            if STUCK_SHARE * stays.size > part.size or (part.size == len(self) and stays.size):
                 count = count_leading(part, before)
                 dropped = dropped or count > 0
-                self._drop(count)
+                self._expire_oldest(count)
                 break
             self._put_behind(stays)
-            self._drop(part.size)
+            self._expire_oldest(part.size)
             dropped = True
         if dropped:
             self.note_times()
 
-    def count_gone(self, before: int) -> tuple[int, bool]:
+    def count_expired(self, before: int) -> tuple[int, bool]:
         """Count the oldest rows that are before a time, or an ordinal.
 
         Tells as well whether most rows behind them have left too, but for a few.
@@ -104,15 +104,16 @@ class WholeWindow(Subwindow):
         times = self.range_keys[self.plan.time_part].values
         # A watermark may lie beyond all times there are, which no kernel can take.
         gone = len(self) if before > MAX_KEY else count_leading(times, max(before, MIN_KEY))
-        part = times[gone : gone + max(len(self) // PARTS, FEW_ROWS)]
+        part = times[gone : gone + max(len(self) // EXPIRED_SHARE, LEAST_EXPIRED_ROWS)]
         left = int(np.count_nonzero(part >= before))
-        return gone, part.size >= FEW_ROWS and MOST_LEFT * left <= part.size
+        return gone, part.size >= LEAST_EXPIRED_ROWS and STUCK_SHARE * left <= part.size
 
-    def glimpse(self) -> "WholeWindow":
+    def glimpse(self) -> "WholeWindowSubwindow":
         """Return the window as it is now, to be read while rows come and go."""
-        return replace(self, rows=self.rows.glimpse())
+        ordinals = None if self.ordinals is None else self.ordinals.glimpse()
+        return replace(self, rows=self.rows.glimpse(), ordinals=ordinals)
 
-    def _drop(self, count: int) -> None:
+    def _expire_oldest(self, count: int) -> None:
         """Forget the oldest rows, and their tuples."""
         if count:
             self.index.expire(self.keys.values[:count])
@@ -121,10 +122,10 @@ class WholeWindow(Subwindow):
     def drop_rows(self, count: int) -> None:
         """Forget what is kept of the oldest rows beside their tuples in the index."""
         for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
-            column.drop(count)
-        self.rows.drop(count)
+            column.drop_first(count)
+        self.rows.drop_first(count)
         if self.ordinals is not None:
-            self.ordinals.drop(count)
+            self.ordinals.drop_first(count)
 
     def rebuild(self) -> None:
         """Make the index anew from the keys."""

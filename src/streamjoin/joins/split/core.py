@@ -2,9 +2,9 @@
 
 ::
 
-    Work -> search both regions -> Parts, the last one with the step's star
-         -> store, if it is this core's turn
-         -> drop what has left the window
+    Work -> probe both regions -> Parts, the last one with the step's star
+         -> insert, if it is this core's turn
+         -> expire what has left the window
 
 Cores never talk to each other. Each gets all rows, probes its part of the window with them, and
 stores those whose turn is its own (`turns`). Expiry is its own too: rows leave a count window
@@ -27,21 +27,21 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.arranging import fetch_stored
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.channels import Channel, ClosedError
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.executor import Deliver
+from streamjoin.joins.deliver import Delivery, leave_in_place
+from streamjoin.joins.executor import CoreReport, Deliver
 from streamjoin.joins.messages import Part, Problem, Span, Step, Work
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
-from streamjoin.joins.split.turns import Turn, share_out
+from streamjoin.joins.split.turns import Turn, assign_turns
 from streamjoin.kernels.compile import Flags, Keys
-from streamjoin.kernels.interrupts import Stopped, lent
+from streamjoin.kernels.interrupts import Stopped, work_for
 from streamjoin.keys.operands import Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
-BLOCK = 1 << 20  # candidates whose joined rows are put in order at once
-MANY = 1 << 18  # matches without order that are sent on
+ORDERED_CANDIDATES = 1 << 20  # whose joined rows are put in order at once
+MOST_PART_MATCHES = 1 << 18  # without order, that are sent on together
 
 
 class Core:
@@ -53,22 +53,22 @@ class Core:
         self.number, self.manager, self.sizes, self.ordering = number, manager, sizes, ordering
         self.turns: dict[Side, Turn] = {side: Turn() for side in SIDES}
         self.is_alive = True
-        self.busy = 0.0  # seconds of searching and storing
+        self.busy_seconds = 0.0  # of all work
         self._death: Problem | None = None  # until it has been told
-        self._searched: dict[Side, Prepared] = {}
+        self._probed: dict[Side, Prepared] = {}
         self._next_turns = self.turns
 
     def run(self, inbox: Channel[Work], outbox: Channel[Part]) -> None:
         """Work until the channels are closed."""
         try:
             while True:
-                for part in self.carry_out(inbox.get()):
+                for part in self.run_work(inbox.get()):
                     outbox.put(part)
         except ClosedError:
             return
 
-    def carry_out(self, work: Work) -> Iterator[Part]:
-        """Search, store and expire, as far as asked to."""
+    def run_work(self, work: Work) -> Iterator[Part]:
+        """Probe, insert and expire, as far as asked to."""
         begun = perf_counter()
         if work.step is not None:
             problems: list[Problem] = []
@@ -76,8 +76,8 @@ class Core:
             try:
                 if not work.step.is_last:
                     self.take_turns(work.step, work.living)
-                with lent(work.step.holder):
-                    for part in self._search(work.step) if self.is_alive else ():
+                with work_for(work.step.holder):
+                    for part in self._probe(work.step) if self.is_alive else ():
                         if part.upto == work.step.last:
                             last = part
                         else:
@@ -94,27 +94,29 @@ class Core:
             span = Span(self.number, begun, perf_counter())
             yield replace(last, ends=True, problems=tuple(problems), spans=(span,))
         try:
-            if work.stores:
+            if work.inserts:
                 self.turns = self._next_turns
                 if self.is_alive:
-                    self.manager.store(self._searched)
+                    self.manager.insert(self._probed)
                     self._seal(work.living)
             if work.clock is not None and self.is_alive:
-                self.manager.advance(work.clock)
+                self.manager.expire(work.clock)
         except Exception as error:
             self._die(error)
-        self.busy += perf_counter() - begun
+        self.busy_seconds += perf_counter() - begun
 
     def take_turns(self, step: Step, living: tuple[int, ...]) -> None:
         """Mark the rows that are stored here, if they are stored."""
-        self._searched, self._next_turns = {}, dict(self.turns)
+        self._probed, self._next_turns = {}, dict(self.turns)
         for ahead, side in enumerate(SIDES):
             batch = step.batches.get(side)
             if batch is None:
                 continue
-            numbers, self._next_turns[side] = share_out(self.turns[side], self.sizes[side], batch)
+            numbers, self._next_turns[side] = assign_turns(
+                self.turns[side], self.sizes[side], batch
+            )
             marks = self._is_mine(numbers, ahead, living)
-            self._searched[side] = batch.share(
+            self._probed[side] = batch.with_stored(
                 None if marks.all() else np.broadcast_to(marks, len(batch))
             )
 
@@ -127,51 +129,54 @@ class Core:
         """Close the newest subwindow when it is full and the turn is over: it will not grow."""
         for ahead, side in enumerate(SIDES):
             chain, turn = self.manager.chains[side], np.array([self.turns[side].number])
-            coming = len(self._searched.get(side, ()))
+            coming = len(self._probed.get(side, ()))
             is_full = bool(chain.subwindows) and chain.is_full(coming)
             if is_full and not self._is_mine(turn, ahead, living)[0]:
                 chain.subwindows[-1].seal()
 
-    def _search(self, step: Step) -> Iterator[Part]:
+    def _probe(self, step: Step) -> Iterator[Part]:
         if step.is_last:
             return
         if self.ordering is None or step.deliver is not None:
-            yield from self._search_unordered(step, step.deliver or self.manager.deliver)
+            yield from self._probe_unordered(step, step.deliver or self.manager.deliver)
             return
-        found = self.manager.search(
-            self._searched, step.interleaved, deliver=lambda each: iter([each])
-        )
+        found = self.manager.probe(self._probed, step.interleaved, deliver=leave_in_place)
         everything = list(found)
-        cuts = cut(step, everything)
+        cuts = cut_by_arrival(step, everything)
         for number, upto in enumerate(cuts):
             joined: dict[Side, list[Any]] = {side: [] for side in SIDES}
             for each in everything:
                 if len(cuts) > 1:
-                    each = between(each, cuts[number - 1] if number else step.first, upto)
+                    each = select_arrivals(each, cuts[number - 1] if number else step.first, upto)
                 joined[each.batch.side] += fetch_stored(each, self.ordering)
             yield Part(step, upto, joined)
 
-    def _search_unordered(self, step: Step, deliver: Deliver) -> Iterator[Part]:
+    def _probe_unordered(self, step: Step, deliver: Deliver) -> Iterator[Part]:
         """Send matches as they are found, many at a time: each part wakes who waits for it."""
         held: dict[Side, list[Any]] = {side: [] for side in SIDES}
         matches = 0
-        deliver = with_sides(deliver)
-        for side, found in self.manager.search(self._searched, step.interleaved, deliver):
+        deliver = deliver_with_side(deliver)
+        for side, found in self.manager.probe(self._probed, step.interleaved, deliver):
             held[side].append(found)
             matches += found.matches if isinstance(found, Delivery) else 0
-            if matches >= MANY:
+            if matches >= MOST_PART_MATCHES:
                 yield Part(step, step.first, held)
                 held, matches = {side: [] for side in SIDES}, 0
         yield Part(step, step.last, held)
 
+    def report(self) -> CoreReport:
+        """Tell what the core holds, and for how long it has worked."""
+        rows = {side: len(chain) for side, chain in self.manager.chains.items()}
+        return CoreReport(self.number, self.is_alive, rows, self.busy_seconds)
+
     def _die(self, error: Exception) -> None:
         lost = sum(len(chain) for chain in self.manager.chains.values())
         for chain in self.manager.chains.values():
-            chain.subwindows = []
+            chain.clear()
         self.is_alive, self._death = False, Problem(self.number, error, lost)
 
 
-def with_sides(deliver: Deliver) -> Deliver:
+def deliver_with_side(deliver: Deliver) -> Deliver:
     """Let every delivery tell which side found it."""
 
     def tell(found: Found) -> Iterator[tuple[Side, Any]]:
@@ -181,22 +186,22 @@ def with_sides(deliver: Deliver) -> Deliver:
     return tell
 
 
-def cut(step: Step, found: list[Found]) -> list[int]:
+def cut_by_arrival(step: Step, found: list[Found]) -> list[int]:
     """Return arrivals that cut a step into parts of bounded size; the last is the step's end.
 
     A single row may have more matches than that.
     """
-    if sum(len(each.matches) for each in found) <= BLOCK:
+    if sum(len(each.matches) for each in found) <= ORDERED_CANDIDATES:
         return [step.last]
     candidates = np.zeros(step.last - step.first, np.int64)
     for each in found:
         np.add.at(candidates, arrivals_of(each) - step.first, each.matches.lengths)
-    blocks = np.cumsum(candidates) // BLOCK
+    blocks = np.cumsum(candidates) // ORDERED_CANDIDATES
     cuts = np.flatnonzero(np.diff(blocks)) + step.first + 1
     return [*(int(each) for each in cuts), step.last]
 
 
-def between(found: Found, first: int, last: int) -> Found:
+def select_arrivals(found: Found, first: int, last: int) -> Found:
     """Return what the rows that arrived in [first, last) have found."""
     arrivals = arrivals_of(found)
     return replace(found, matches=found.matches.of((arrivals >= first) & (arrivals < last)))

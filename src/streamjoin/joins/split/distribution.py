@@ -51,7 +51,7 @@ def grow(
     level = inboxes
     while len(level) > fanout:
         above = []
-        for group in grouped(level, fanout):
+        for group in group_evenly(level, fanout):
             node, inlet = Distributor(group), Channel[Work](depth)
             threads.append(partial(node.relay, inlet))
             above.append(inlet)
@@ -60,10 +60,10 @@ def grow(
     return Distributor(level), channels, threads
 
 
-def grouped(items: list[T], fanout: int) -> list[list[T]]:
+def group_evenly(items: list[T], fanout: int) -> list[list[T]]:
     """Divide into as few groups of at most ``fanout`` as there can be, of nearly equal size.
 
-    >>> grouped([1, 2, 3, 4, 5], 4)
+    >>> group_evenly([1, 2, 3, 4, 5], 4)
     [[1, 2], [3, 4, 5]]
     """
     count = -(-len(items) // fanout)

@@ -7,9 +7,9 @@
                source's thread)     each)          consumer's thread)
 
 Between any two threads there is a channel of bounded depth, so whoever is slow slows down those
-before it. A step either waits, searched by all cores before any stores it (`search`, then
-`store`), or follows others into the channels without waiting (`submit`, while another thread takes
-what is `gathered`). Threads start with the first step, and end when the executor is closed or
+before it. A step either waits, probing in all cores before any inserts it (`probe`, then
+`insert`), or follows others into the channels without waiting (`submit`, while another thread takes
+what is `gathered`). Threads start with the first step, and end when the executor is stopped or
 forgotten.
 """
 
@@ -26,24 +26,25 @@ import pyarrow as pa
 
 from streamjoin.errors import CoreError
 from streamjoin.joins.channels import Channel
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
+from streamjoin.joins.executor import Batches, Clock, CoreReport, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step, Work
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split import distribution, gathering
 from streamjoin.joins.split.core import Core
 from streamjoin.joins.split.gathering import Gatherer, Mixer
-from streamjoin.joins.split.losses import describe, raise_error
+from streamjoin.joins.split.losses import describe_losses, raise_error
 from streamjoin.joins.split.turns import Turn
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import lend
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
+from streamjoin.plans.prepared import Prepared
 
 N = TypeVar("N", int, float)
 FANOUT = 8  # of both trees
-DEPTH = 4  # of every channel: steps on their way down, parts on their way up
-TIMINGS = 1 << 14  # steps whose times are kept
+CHANNEL_DEPTH = 4  # steps on their way down, parts on their way up
+MOST_TIMINGS = 1 << 14  # steps whose times are kept
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Timing:
     gathered: float
 
 
-class SplitExecutor:
+class SplitExecutor(SlidingExecutor):
     """Join cores with a part of the windows each; the module docstring gives the design."""
 
     def __init__(
@@ -65,7 +66,7 @@ class SplitExecutor:
         ordering: Ordering | None,
         schema: pa.Schema,
         fanout: int = FANOUT,
-        depth: int = DEPTH,
+        depth: int = CHANNEL_DEPTH,
     ) -> None:
         self.ordering, self.schema, self.fanout, self.depth = ordering, schema, fanout, depth
         sizes = {side: chain.sizes for side, chain in managers[0].chains.items()}
@@ -73,14 +74,14 @@ class SplitExecutor:
             Core(number, manager, sizes, ordering) for number, manager in enumerate(managers)
         ]
         self.living = tuple(range(len(self.cores)))
-        self.timings: deque[Timing] = deque(maxlen=TIMINGS)
+        self.timings: deque[Timing] = deque(maxlen=MOST_TIMINGS)
         self._starting = Lock()
         self._sending = Lock()  # all cores get everything in the same order
         self._process: int | None = None  # in which the threads run
         self._steps = 0
         self._arrived = 0
         self._sent: dict[int, float] = {}
-        self._searched: Step | None = None  # until its last match has come
+        self._probing: Step | None = None  # until its last match has come
         self._losses: list[Problem] = []
         self._distributor: distribution.Distributor | None = None
         self._gatherer: Gatherer | None = None
@@ -114,31 +115,45 @@ class SplitExecutor:
         for relay in relays:
             Thread(target=relay, name="streamjoin tree", daemon=True).start()
         channels: list[Channel[Any]] = [*inboxes, *outboxes, *downward, *upward]
-        self._close = finalize(self, close, channels)
+        self._stop = finalize(self, close_channels, channels)
         return root, gatherer
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the threads; there is no way back."""
         if self._distributor is not None:
-            self._close()
+            self._stop()
 
     # What an engine asks for.
 
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, all cores together."""
-        return total([core.manager.seconds for core in self.cores])
+        return sum_by_name([core.manager.seconds for core in self.cores])
 
     @property
     def commands(self) -> dict[str, int]:
         """Commands that the cores have carried out, by kind."""
-        return total([core.manager.commands for core in self.cores])
+        return sum_by_name([core.manager.commands for core in self.cores])
 
     @property
-    def parts(self) -> list[dict[Side, Chain]]:
+    def streaming(self) -> "SplitExecutor":
+        """The executor itself: cores need not wait for each other."""
+        return self
+
+    @property
+    def chain_pairs(self) -> list[dict[Side, Chain]]:
         """The chains of every core, when all have done what they were sent."""
         self.wait()
-        return [core.manager.parts[0] for core in self.cores]
+        return [pair for core in self.cores for pair in core.manager.chain_pairs]
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the cores have inserted by their last step, once."""
+        self.wait()
+        return [batch for core in self.cores for batch in core.manager.take_inserted()]
+
+    def report_cores(self) -> list[CoreReport]:
+        """Tell what each core holds, and for how long it has worked."""
+        return [core.report() for core in self.cores]
 
     @property
     def turns(self) -> dict[Side, dict[str, int]]:
@@ -146,8 +161,8 @@ class SplitExecutor:
         self.wait()
         return {side: asdict(turn) for side, turn in self.cores[0].turns.items()}
 
-    @turns.setter
-    def turns(self, saved: dict[Side, dict[str, int]]) -> None:
+    def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
+        """Go on with the turns of before."""
         for core in self.cores:
             core.turns = {side: Turn(**turn) for side, turn in saved.items()}
 
@@ -157,47 +172,27 @@ class SplitExecutor:
             self._drop_rest()
             self._drain(self._send({}, is_last=True))
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Let all cores look for matches, and give them in order."""
         self._drop_rest()
-        self._searched = step = self._send(batches, interleaved, deliver)
+        self._probing = step = self._send(batches, interleaved, deliver)
         for gathered in self.gathered():
             if gathered.step is step:
                 if gathered.ends:
-                    self._searched = None
+                    self._probing = None
                 yield from gathered.found
                 raise_error(gathered.problems)
                 if gathered.ends:
                     return
 
-    def store(self, batches: Batches) -> None:
-        """Let the cores whose turn it is store what was searched last."""
+    def insert(self, batches: Batches) -> None:
+        """Let the cores whose turn it is store the rows that have probed last."""
         distributor, _ = self._start()
         _, self._arrived = self._span(batches)
         with self._sending:
-            distributor.send(Work(self.living, stores=True))
-
-    is_lasting = False  # an index moves its rows
-    can_undo = False  # what is stored
-
-    def begin(self) -> None:
-        """Do nothing: a search can be undone until its rows are stored."""
-
-    def undo(self) -> None:
-        """Do nothing now: the cores drop what is left of a search when the next one comes."""
-
-    def conclude(self) -> None:
-        """Do nothing: there is nothing to keep for it."""
-
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` changes anything; it may."""
-        return True
-
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Give nothing: a match is found as soon as both rows are there."""
-        return iter(())
+            distributor.send(Work(self.living, inserts=True))
 
     @property
     def holdings(self) -> Holdings:
@@ -210,7 +205,7 @@ class SplitExecutor:
         """Bytes that all chains hold."""
         return self.holdings.nbytes
 
-    def advance(self, clock: Clock) -> None:
+    def expire(self, clock: Clock) -> None:
         """Tell all cores how far the streams have come."""
         if self._distributor is not None:
             distributor, _ = self._start()
@@ -221,7 +216,7 @@ class SplitExecutor:
     # Steps that do not wait for each other.
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
-        """Send a step on its way, to be searched and stored, and then let the clock advance."""
+        """Send a step on its way, to probe and be inserted, and then let rows expire."""
         self._send(batches, interleaved, clock=clock)
 
     def submit_last(self) -> None:
@@ -249,10 +244,10 @@ class SplitExecutor:
             yield gathered
 
     def _drop_rest(self) -> None:
-        """Drop what is left of a search that was interrupted, lest cores wait for room for ever."""
-        if self._searched is not None:
-            self._drain(self._searched)
-            self._searched = None
+        """Drop what is left of a probe that was interrupted, lest cores wait for room for ever."""
+        if self._probing is not None:
+            self._drain(self._probing)
+            self._probing = None
 
     def _drain(self, step: Step) -> None:
         """Wait for the end of a step, and drop what comes until then."""
@@ -270,13 +265,14 @@ class SplitExecutor:
     ) -> Step:
         """Send a step to all cores; with a clock, they store its rows too."""
         distributor, _ = self._start()
-        self.sort(batches)
+        self.sort_batches(batches)
         with self._sending:
             step = self.next_step(batches, interleaved, deliver, is_last)
             if clock is not None:
                 self._arrived = step.last
+                step = replace(step, clock=clock)
             self._sent[step.number] = perf_counter()
-            distributor.send(Work(self.living, step, stores=clock is not None, clock=clock))
+            distributor.send(Work(self.living, step, inserts=clock is not None, clock=clock))
         return step
 
     def next_step(
@@ -298,7 +294,7 @@ class SplitExecutor:
         last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=first)
         return first, last
 
-    def sort(self, batches: Batches) -> None:
+    def sort_batches(self, batches: Batches) -> None:
         """Sort what comes once for all cores, by what they sort by now."""
         chains = self.cores[0].manager.chains
         if len(self.cores) > 1:
@@ -317,7 +313,7 @@ class SplitExecutor:
         """Raise if cores have died that nobody has been told of, or if none is left."""
         if self._losses:
             losses, self._losses = self._losses, []
-            raise describe(losses, len(self.living), len(self.cores)) from losses[0].error
+            raise describe_losses(losses, len(self.living), len(self.cores)) from losses[0].error
         if not self.living:
             count = len(self.cores)
             raise CoreError(
@@ -327,13 +323,13 @@ class SplitExecutor:
             )
 
 
-def total(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
+def sum_by_name(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
     """Add numbers up by name."""
     names = sorted({name for each in every for name in each})
     return {name: sum((each.get(name, 0) for each in every), start=0) for name in names}
 
 
-def close(channels: list[Channel[Any]]) -> None:
+def close_channels(channels: list[Channel[Any]]) -> None:
     """Close channels, so that the threads between them end."""
     for channel in channels:
         channel.close()

@@ -23,12 +23,18 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.arranging import arrange, complete, interleave, places_of
+from streamjoin.joins.arranging import (
+    add_probing_columns,
+    arrange,
+    interleave,
+    name_half,
+    places_of,
+)
 from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
 from streamjoin.joins.punctuation import Stars
-from streamjoin.joins.split.distribution import grouped
+from streamjoin.joins.split.distribution import group_evenly
 from streamjoin.keys.operands import Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES
@@ -153,13 +159,16 @@ class Combiner:
         ordering, step = self.merger.ordering, part.step
         halves = [(side, half) for side, found in part.found.items() for half in found]
         batches = [
-            complete(half, step.batches[side], ordering, self.schema) for side, half in halves
+            add_probing_columns(half, step.batches[side], ordering, self.schema)
+            for side, half in halves
         ]
         places = tuple((side, places_of(half, ordering)) for side, half in halves)
         if step.interleaved and len(batches) == 2:
             batches = [interleave(batches, [step.arrivals(*each) for each in places])]
         stars = Stars(step.batches, since, part.upto, places)
-        return Delivery(sum(batch.num_rows for batch in batches), batches, stars)
+        named = (name_half(half, step.batches[side], ordering) for side, half in halves)
+        pairs = tuple(each for every in named for each in every)
+        return Delivery(sum(batch.num_rows for batch in batches), batches, stars, pairs)
 
 
 def grow(
@@ -175,7 +184,7 @@ def grow(
     level = outboxes
     while len(level) > fanout:
         below = []
-        for group in grouped(level, fanout):
+        for group in group_evenly(level, fanout):
             node, outlet = Merger(group, ordering), Channel[Part](depth)
             threads.append(partial(node.relay, outlet))
             below.append(outlet)

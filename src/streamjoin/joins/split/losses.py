@@ -13,7 +13,7 @@ def raise_error(problems: Sequence[Problem]) -> None:
             raise each.error
 
 
-def describe(losses: list[Problem], left: int, of: int) -> CoreError:
+def describe_losses(losses: list[Problem], left: int, of: int) -> CoreError:
     """Say which cores have died, why, and what is lost."""
     what = "; ".join(
         f"core {each.core} of {of} died and took its part of the window along, "

@@ -43,7 +43,7 @@ class Turn:
         return Turn(self.number, self.rows + last - first, oldest, newest)
 
 
-def share_out(turn: Turn, sizes: Sizes, batch: Prepared) -> tuple[NDArray[np.int64], Turn]:
+def assign_turns(turn: Turn, sizes: Sizes, batch: Prepared) -> tuple[NDArray[np.int64], Turn]:
     """Return the turn that each row of a batch falls into, and how the last one stands then.
 
     Where all rows fall into one turn, it is told only once.

@@ -21,7 +21,7 @@ from streamjoin.choice.calibration_file import load_thresholds
 from streamjoin.choice.decision_tree import Decision, Traits, choose
 from streamjoin.choice.sketches import Sketch
 from streamjoin.joins.tumbling.closed import first_keys, word_keys
-from streamjoin.joins.tumbling.pending import by_window
+from streamjoin.joins.tumbling.pending import group_by_window
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
@@ -94,7 +94,7 @@ class Adviser:
     def watch(self, batches: Mapping[Side, Prepared], within_one: JoinPlan) -> None:
         """Look at rows that have come, of any windows; a few of them if there are many."""
         now = self.clock()
-        for number, places in by_window(batches):
+        for number, places in group_by_window(batches):
             if number not in self.watched and len(self.watched) >= MOST:
                 last = max(self.watched)
                 if number > last:
@@ -102,7 +102,7 @@ class Adviser:
                 del self.watched[last]  # the windows that close first are watched
             window = self.watched.setdefault(number, Watched(now, self.rested))
             for side, rows in places.items():
-                taken = first_keys(batches[side].kept.keys.take(rows), within_one)
+                taken = first_keys(batches[side].stored.keys.take(rows), within_one)
                 keys, _ = word_keys(within_one, taken)
                 window.sketches[side].add(np.ascontiguousarray(keys))
 

@@ -11,46 +11,57 @@ Should the condition fail on a row, by a division by zero for instance, the wind
 halves, and these in halves, until what fails is one window: the others lose nothing.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamjoin.choice.decision_tree import Decision
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.candidates import Check, Found
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
-from streamjoin.joins.executor import Deliver
+from streamjoin.joins.executor import Clock, Deliver, OnePiece
 from streamjoin.joins.rows import Rows
+from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
 
-MUCH = 1 << 30  # bytes of windows that are joined together, unless one has more
+if TYPE_CHECKING:
+    from streamjoin.joins.tumbling.adviser import Adviser
+
+MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
 
 
 @dataclass(frozen=True)
-class Held:
+class ClosedSide:
     """Rows of one side that others find, and their keys."""
 
     rows: Rows
     keys: KeyColumns
+    ordinals: Keys | None = None
 
     @classmethod
-    def of(cls, batch: Prepared) -> "Held":
+    def of(cls, batch: Prepared) -> "ClosedSide":
         """Hold the rows of a batch."""
         rows = Rows(copies=False)
         rows.append(batch.rows)
-        return cls(rows, batch.keys)
+        return cls(rows, batch.keys, batch.ordinals)
+
+    def ordinals_of(self, rows: RowIds) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
+        assert self.ordinals is not None
+        return self.ordinals[rows]
 
 
 def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
@@ -62,7 +73,7 @@ def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
     return plan.hash_equalities(keys), False
 
 
-def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:
+def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
     """Turn a piece into what the engine knows; its probes are rows of ``probing`` from ``first``.
 
     Where codes are not ``exact``, keys are still to be compared, and so are the range parts.
@@ -86,7 +97,7 @@ def join_equal(lazy: Lazy, sides: Sides) -> list[Found]:
         word_keys(each.plan, each.keys) for each in (left, right)
     )
     encoded = encode(left_keys, right_keys)
-    held = {side: Held.of(batch) for side, batch in sides.items()}
+    held = {side: ClosedSide.of(batch) for side, batch in sides.items()}
     return [
         found_of(piece, sides[piece.probing], 0, held[OTHER[piece.probing]], exact & encoded.exact)
         for piece in lazy.join(encoded.left, encoded.right)
@@ -117,6 +128,7 @@ class ClosedRows:
     ) -> None:
         self.plan, self.make_manager, self.choose = plan, make_manager, choose
         self.threads = threads
+        self.lost: list[Prepared] = []  # rows of windows that failed, if rows are told
 
     @cached_property
     def within_one(self) -> JoinPlan:
@@ -130,7 +142,7 @@ class ClosedRows:
         """
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
-        sides = self._simplified(sides)
+        sides = self._drop_single_number(sides)
         lazy = self.choose(sides, self.threads)
         if lazy is not None:
             found = join_equal(lazy, sides)
@@ -153,12 +165,13 @@ class ClosedRows:
         A window that fails takes no other with it, and adds to ``errors``.
         """
         try:
-            yield from self.whole(self.join(sides, deliver))
+            yield from self.all_or_nothing(self.join(sides, deliver))
         except StreamJoinError as error:
             numbers = {side: batch.keys.equalities[column] for side, batch in sides.items()}
             each = np.unique(np.concatenate(list(numbers.values())))
             if each.size == 1:
                 errors.append(error)
+                self.note_lost(sides)
                 return
             middle = each[each.size // 2]
             for is_upper in (False, True):
@@ -168,11 +181,16 @@ class ClosedRows:
                 }
                 yield from self.join_windows(half, deliver, column, errors)
 
-    def whole(self, deliveries: Iterator[Any]) -> Iterable[Any]:
+    def note_lost(self, sides: Sides) -> None:
+        """Note that rows are dropped with their window, which has failed."""
+        if self.plan.names_rows:
+            self.lost += sides.values()
+
+    def all_or_nothing(self, deliveries: Iterator[Any]) -> Iterable[Any]:
         """Return deliveries of which none is given if one fails: held back, where one can."""
         return list(deliveries) if self.plan.has_residuals else deliveries
 
-    def _simplified(self, sides: Sides) -> Sides:
+    def _drop_single_number(self, sides: Sides) -> Sides:
         """Leave the window's number out if there is only one."""
         if self.plan.window_part is None:
             return sides
@@ -180,14 +198,49 @@ class ClosedRows:
         least, greatest = min(each.min() for each in numbers), max(each.max() for each in numbers)
         if least != greatest:
             return sides
-        return {side: planned(batch, self.within_one) for side, batch in sides.items()}
+        return {side: with_plan(batch, self.within_one) for side, batch in sides.items()}
 
 
-def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
+def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
-    return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
+    keys = first_keys(batch.keys, plan)
+    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
 
 
 def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
     """Return as many equalities as a plan has, and the ranges."""
     return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)
+
+
+class ClosingWindows(OnePiece):
+    """What windows that close answer alike."""
+
+    is_lasting = True
+    can_undo = True
+    chain_pairs: Sequence[dict[Side, Chain]] = ()
+    closed: "ClosedRows"
+    adviser: "Adviser"
+    inserted: list[Prepared]  # by the last step
+
+    @property
+    def decision(self) -> Decision | None:
+        """How the last window that closed was joined, where that was left to us, and why."""
+        return self.adviser.decision
+
+    def decide_by_rows_alone(self) -> None:
+        """Let no clock, and nothing seen before, decide how windows are joined."""
+        self.adviser.decides = False
+
+    def find_closed(self, clock: Clock) -> dict[Side, Keys]:
+        """Return the ordinals of rows whose windows end by now, where no clock tells."""
+        return {}
+
+    def take_lost(self) -> list[Prepared]:
+        """Return the rows of windows that have failed, once, if rows are told."""
+        lost, self.closed.lost = self.closed.lost, []
+        return lost
+
+    def take_inserted(self) -> list[Prepared]:
+        """Return what the last step has inserted, once."""
+        inserted, self.inserted = self.inserted, []
+        return inserted

@@ -19,7 +19,8 @@ from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.registry import make_eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import Held, found_of, planned, word_keys
+from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan, word_keys
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
@@ -50,11 +51,17 @@ class WindowSide:
     rows: Rows = field(default_factory=Rows)
     equalities: list[Column] = field(default_factory=list)
     ranges: list[Column] = field(default_factory=list)
+    ordinals: Column | None = None  # if rows are told; see `joins.lives`
 
     @classmethod
     def of(cls, plan: JoinPlan) -> "WindowSide":
         """Make an empty one."""
-        return cls(Rows(), [Column() for _ in plan.equalities], [Column() for _ in plan.ranges])
+        return cls(
+            Rows(),
+            [Column() for _ in plan.equalities],
+            [Column() for _ in plan.ranges],
+            Column() if plan.names_rows else None,
+        )
 
     def append(self, batch: Prepared) -> None:
         """Add rows."""
@@ -63,12 +70,24 @@ class WindowSide:
             column.append(keys)
         for column, keys in zip(self.ranges, batch.keys.ranges, strict=True):
             column.append(keys)
+        if self.ordinals is not None:
+            assert batch.ordinals is not None
+            self.ordinals.append(batch.ordinals)
 
-    def cut(self, count: int) -> None:
+    def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones."""
-        self.rows.cut(count)
-        for column in (*self.equalities, *self.ranges):
+        self.rows.keep_first(count)
+        for column in self._columns:
             column.size = min(column.size, count)
+
+    @property
+    def _columns(self) -> list[Column]:
+        ordinals = [] if self.ordinals is None else [self.ordinals]
+        return [*self.equalities, *self.ranges, *ordinals]
+
+    def ordinals_from(self, first: int) -> Keys | None:
+        """Return the ordinals of the rows from ``first`` on, if rows are told."""
+        return None if self.ordinals is None else self.ordinals.values[first:]
 
     def keys(self, first: int = 0) -> KeyColumns:
         """Return the keys of the rows from ``first`` on."""
@@ -81,8 +100,7 @@ class WindowSide:
     @property
     def nbytes(self) -> int:
         """Bytes of rows and keys."""
-        columns = (*self.equalities, *self.ranges)
-        return self.rows.nbytes + sum(column.nbytes for column in columns)
+        return self.rows.nbytes + sum(column.nbytes for column in self._columns)
 
 
 class EagerWindow:
@@ -112,7 +130,7 @@ class EagerWindow:
         self.counts = {side: self.count(side) for side in SIDES}
         words: dict[Side, Words] = {}
         for side, batch in batches.items():
-            batch = planned(batch, self.plan)
+            batch = with_plan(batch, self.plan)
             words[side] = self._words(batch.keys, self.count(side))
             self.sides[side].append(batch)
         return self._found(
@@ -128,7 +146,7 @@ class EagerWindow:
         if not self.is_settled:
             for side in SIDES:
                 if not self.recipe.has_runs:
-                    self.steps[side].drop(self.steps[side].size)
+                    self.steps[side].drop_first(self.steps[side].size)
                 self.steps[side].append(np.array([self.count(side)]))
             self.is_settled = True
 
@@ -157,7 +175,7 @@ class EagerWindow:
     def take_back(self, batches: Mapping[Side, Prepared]) -> None:
         """Take back rows that were stored before; with the last of them, the window is whole."""
         for side, batch in batches.items():
-            self.sides[side].append(planned(batch, self.plan))
+            self.sides[side].append(with_plan(batch, self.plan))
             if self.count(side) > self._pushed(side):
                 raise SnapshotError(
                     f"{self.count(side)} rows were stored of {self._pushed(side)} that were pushed"
@@ -179,14 +197,14 @@ class EagerWindow:
             return
         for side in SIDES:
             settled = self.steps[side].values
-            self.sides[side].cut(int(settled[-1]) if settled.size else 0)
+            self.sides[side].keep_first(int(settled[-1]) if settled.size else 0)
         self.is_settled = True
         self.replay()
 
     def undo_settled(self) -> None:
         """Take the last push out, which is settled."""
         for side, count in self.counts.items():
-            self.sides[side].cut(count)
+            self.sides[side].keep_first(count)
             steps = self.steps[side]
             steps.size -= 1
             if not self.recipe.has_runs and any(self.counts.values()):
@@ -215,7 +233,13 @@ class EagerWindow:
     def _prepared(self, side: Side, first: int) -> Prepared:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
-        return Prepared(self.plan, side, held.rows.stretch(first), held.keys(first))
+        rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
+        return Prepared(self.plan, side, rows, held.keys(first), ordinals=ordinals)
+
+    @property
+    def all_rows(self) -> dict[Side, Prepared]:
+        """All rows of the sides that have any."""
+        return {side: self._prepared(side, 0) for side in SIDES if self.count(side)}
 
     def _found(self, pieces: list[Piece]) -> list[Found]:
         """Turn pieces into what the engine knows; those of one side share its rows."""
@@ -226,6 +250,6 @@ class EagerWindow:
                 continue
             first = min(int(piece.probes.min()) for piece in of_side)
             probing, other = self._prepared(side, first), self.sides[OTHER[side]]
-            stored = Held(other.rows.glimpse(), other.keys())
+            stored = ClosedSide(other.rows.glimpse(), other.keys(), other.ordinals_from(0))
             found += [found_of(piece, probing, first, stored, self.exact) for piece in of_side]
         return found

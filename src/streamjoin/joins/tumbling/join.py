@@ -8,7 +8,7 @@ come, and only what it has left is found at the end. Both give the same pairs::
     emit="eager"    matches . matches . matches . | closed: what is left (PMJ), or nothing
     emit="auto"     one or the other, decided when a window opens
 
-Until windows are forgotten, `undo` takes out what the last step has stored.
+Until windows expire, `undo` takes out what the last step has inserted.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -20,11 +20,22 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, timed
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
 from streamjoin.joins.tumbling.adviser import Adviser
-from streamjoin.joins.tumbling.closed import MUCH, ClosedRows, raise_failed
+from streamjoin.joins.tumbling.closed import (
+    MOST_JOIN_BYTES,
+    ClosedRows,
+    ClosingWindows,
+    raise_failed,
+)
 from streamjoin.joins.tumbling.eager_window import EagerWindow
-from streamjoin.joins.tumbling.pending import WINDOW, Pending, by_window, taken, window_numbers
+from streamjoin.joins.tumbling.pending import (
+    WINDOW,
+    Pending,
+    group_by_window,
+    take_places,
+    window_numbers,
+)
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
@@ -36,15 +47,15 @@ OpenWindow = Callable[[], EagerWindow | None]  # None: its rows wait
 
 
 @dataclass
-class Step:
+class UndoNotes:
     """What `TumblingJoin.undo` needs to know of a step."""
 
     known: set[int]  # the windows that were open before
-    stored: list[EagerWindow] = field(default_factory=list)  # those with a push, which is settled
-    ending: list[EagerWindow] = field(default_factory=list)  # those that have begun to close
+    pushed: list[EagerWindow] = field(default_factory=list)  # those with a push, which is settled
+    closing: list[EagerWindow] = field(default_factory=list)  # those that have begun to close
 
 
-class TumblingJoin:
+class TumblingJoin(ClosingWindows):
     """The windows that are open; ``open_window`` decides how a new one is joined."""
 
     def __init__(
@@ -64,42 +75,39 @@ class TumblingJoin:
         self.seconds = {"probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
-        self._step: Step | None = None  # one that can be undone
-
-    is_lasting = True
-    can_undo = True
+        self._notes: UndoNotes | None = None  # one that can be undone
 
     def begin(self) -> None:
         """Begin a step."""
-        self._step = Step({*self.eager, *self.lazy})
+        self._notes = UndoNotes({*self.eager, *self.lazy})
         for pending in self.pending.values():
             pending.begin()
 
     def undo(self) -> None:
         """Take out what this step has stored."""
-        assert self._step is not None
-        for window in self._step.stored:
+        assert self._notes is not None
+        for window in self._notes.pushed:
             window.undo_settled()
-        for window in self._step.ending:
+        for window in self._notes.closing:
             window.replay()
-        self._keep_windows(self._step.known)
+        self._forget_windows_but(self._notes.known)
         for pending in self.pending.values():
             pending.undo()
 
     def conclude(self) -> None:
         """Keep what this step has stored."""
-        self._step = None
+        self._notes = None
         for pending in self.pending.values():
             pending.conclude()
 
-    def _keep_windows(self, known: set[int]) -> None:
+    def _forget_windows_but(self, known: set[int]) -> None:
         """Forget all windows but those that were open before."""
         self.eager = {number: each for number, each in self.eager.items() if number in known}
         self.lazy &= known
 
-    def ends(self, clock: Clock) -> bool:
-        """Whether `advance` drops a window."""
-        bound = self._bound(clock)
+    def would_expire(self, clock: Clock) -> bool:
+        """Whether `expire` drops a window."""
+        bound = self._first_open(clock)
         if bound is None:
             return False
         waiting = (each.first for pending in self.pending.values() for each in pending.waiting)
@@ -109,43 +117,43 @@ class TumblingJoin:
         """Work with another number of threads from now on; open eager windows keep theirs."""
         self.closed.threads = self.adviser.threads = threads
 
-    def search(
+    def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for matches in eager windows; if that fails, or is not finished, nothing changes."""
         if self.open_window is not None:
-            yield from self._working(self._push(batches, deliver or self.deliver))
+            yield from self._time_work(self._push_eager(batches, deliver or self.deliver))
 
-    def _working(self, items: Generator[Any, None, None]) -> Iterator[Any]:
+    def _time_work(self, items: Generator[Any, None, None]) -> Iterator[Any]:
         """Pass items on; what others do with them is not the work of this join."""
         self.adviser.begin_work()
         try:
-            for item in timed(items, self.seconds, "probe"):
+            for item in time_items(items, self.seconds, "probe"):
                 self.adviser.end_work()
                 yield item
                 self.adviser.begin_work()
         finally:
             self.adviser.end_work()
 
-    def _push(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
+    def _push_eager(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
         """Take rows into eager windows, and take them out again unless all is delivered."""
         known = {*self.eager, *self.lazy}
         touched: list[EagerWindow] = []
         self.touched, finished = touched, False
         try:
-            for number, places in by_window(batches):
+            for number, places in group_by_window(batches):
                 window = self._window(number)
                 if window is None:
                     continue
                 touched.append(window)
-                for found in window.push(taken(batches, places)):
+                for found in window.push(take_places(batches, places)):
                     yield from deliver(found)
             finished = True
         finally:
             if not finished:
                 for window in touched:
                     window.undo()
-                self._keep_windows(known)
+                self._forget_windows_but(known)
 
     def _window(self, number: int) -> EagerWindow | None:
         """Return the eager window of a number; None if its rows wait."""
@@ -158,33 +166,48 @@ class TumblingJoin:
                 self.eager[number] = window
         return self.eager.get(number)
 
-    def store(self, batches: Batches) -> None:
+    def insert(self, batches: Batches) -> None:
         """Keep the rows: those of eager windows are there already."""
         self.adviser.begin_work()
-        self._keep(batches)
+        self._insert(batches)
         if self.adviser.decides and self.open_window is not None:
             self.adviser.watch(batches, self.closed.within_one)
         self.adviser.end_work()
 
-    def _keep(self, batches: Batches) -> None:
+    def _insert(self, batches: Batches) -> None:
         begin = perf_counter()
-        self.inserted = [batch.kept for batch in batches.values() if len(batch.kept)]
+        self.inserted = [batch.stored for batch in batches.values() if len(batch.stored)]
         for window in self.touched:
             window.settle()
-        if self._step is not None:
-            self._step.stored += self.touched
+        if self._notes is not None:
+            self._notes.pushed += self.touched
         self.touched = []
         for batch in self.inserted:
             if self.eager:
                 waits = np.isin(window_numbers(batch), list(self.eager), invert=True)
                 batch = batch.select(waits)
-            self.pending[batch.side].add(batch)
+            self.pending[batch.side].insert(batch)
         self.seconds["insert"] += perf_counter() - begin
 
     def take_inserted(self) -> list[Prepared]:
         """Return what the last step has stored, once: the next call returns nothing."""
         inserted, self.inserted = self.inserted, []
         return inserted
+
+    @property
+    def closing(self) -> "TumblingJoin":
+        """The executor itself: its windows close."""
+        return self
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether no eager window lacks rows that it had before."""
+        return all(window.is_whole for window in self.eager.values())
+
+    def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
+        """Join rows that are all there, beside what is held; nothing is inserted."""
+        sides = {side: batch.stored for side, batch in batches.items()}
+        yield from self.closed.join(sides, deliver or self.deliver)
 
     @property
     def has_runs(self) -> bool:
@@ -204,22 +227,22 @@ class TumblingJoin:
         """
         saved = saved or {}
         if self.open_window is not None:
-            for number, places in by_window(batches):
+            for number, places in group_by_window(batches):
                 window = self.eager.get(number)
                 if window is not None and not window.is_whole:
-                    window.take_back(taken(batches, places))
+                    window.take_back(take_places(batches, places))
                 elif window is not None:  # more of it
-                    window.push(taken(batches, places))
+                    window.push(take_places(batches, places))
                     self.touched.append(window)
                 elif str(number) in saved:
-                    plan, sides = self.closed.within_one, taken(batches, places)
+                    plan, sides = self.closed.within_one, take_places(batches, places)
                     self.eager[number] = EagerWindow.restore(plan, saved[str(number)], sides)
                 else:
                     self.lazy.add(number)
-        self._keep(batches)
+        self._insert(batches)
         self.inserted = []
 
-    def _bound(self, clock: Clock) -> int | None:
+    def _first_open(self, clock: Clock) -> int | None:
         """Return the number of the first window that is still open."""
         part = self.plan.window_part
         assert part is not None
@@ -229,27 +252,30 @@ class TumblingJoin:
             return None
         return int(part.numbers(np.array([clock.watermark]))[0])
 
-    def closing(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
+    def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for the matches of windows that the watermark has passed."""
-        bound = self._bound(clock)
+        bound = self._first_open(clock)
         if bound is None:
             return
-        yield from self._working(self._closing(bound, deliver or self.deliver))
+        yield from self._time_work(self._close_before(bound, deliver or self.deliver))
 
-    def _closing(self, bound: int, deliver: Deliver) -> Generator[Any, None, None]:
+    def _close_before(self, bound: int, deliver: Deliver) -> Generator[Any, None, None]:
         """Look for the matches of the windows before ``bound``; one that fails fails alone."""
         errors: list[StreamJoinError] = []
         for number in sorted(number for number in self.eager if number < bound):
-            if self._step is not None:
-                self._step.ending.append(self.eager[number])
+            if self._notes is not None:
+                self._notes.closing.append(self.eager[number])
             try:
                 found = self.eager[number].close()
-                yield from self.closed.whole(item for each in found for item in deliver(each))
+                yield from self.closed.all_or_nothing(
+                    item for each in found for item in deliver(each)
+                )
             except StreamJoinError as error:
                 errors.append(error)
-        for span in self._spans(bound):
+                self.closed.note_lost(self.eager[number].all_rows)
+        for span in self._cut_into_joins(bound):
             try:
-                due = {side: self.pending[side].due(*span) for side in SIDES}
+                due = {side: self.pending[side].select_windows(*span) for side in SIDES}
             except StreamJoinError as error:  # more than fits into a batch
                 errors.append(error)
                 continue
@@ -257,9 +283,9 @@ class TumblingJoin:
             yield from self.closed.join_windows(sides, deliver, WINDOW, errors)
         raise_failed(errors)
 
-    def _spans(self, bound: int) -> Iterator[tuple[int, int]]:
+    def _cut_into_joins(self, bound: int) -> Iterator[tuple[int, int]]:
         """Cut the windows before ``bound`` so that the rows of some are not too many for a join."""
-        parts = -(-sum(pending.nbytes for pending in self.pending.values()) // MUCH)
+        parts = -(-sum(pending.nbytes for pending in self.pending.values()) // MOST_JOIN_BYTES)
         bounds = [BEFORE_ALL, bound]
         if parts > 1:
             windows = set[int]().union(*(pending.windows for pending in self.pending.values()))
@@ -267,9 +293,9 @@ class TumblingJoin:
             bounds[1:1] = due[:: -(-len(due) // parts) or 1][1:]
         return pairwise(bounds)
 
-    def advance(self, clock: Clock) -> None:
-        """Forget the windows that the watermark has passed."""
-        bound = self._bound(clock)
+    def expire(self, clock: Clock) -> None:
+        """Drop the windows that the watermark has passed."""
+        bound = self._first_open(clock)
         if bound is None:
             return
         begin = perf_counter()
@@ -278,7 +304,7 @@ class TumblingJoin:
         for number in gone:
             del self.eager[number]
         for pending in self.pending.values():
-            gone.update(pending.drop(bound))
+            gone.update(pending.expire(bound))
         self.commands["close"] += len(gone)
         self.lazy = {number for number in self.lazy if number >= bound}
         self.adviser.close(bound)
@@ -321,6 +347,3 @@ class TumblingJoin:
         waiting = [each.first for pending in self.pending.values() for each in pending.waiting]
         first = min([*waiting, *self.eager], default=None)
         return None if first is None else (part.start(first), part.start(first + 1))
-
-    def report(self) -> None:
-        """Nothing is ever lost here."""

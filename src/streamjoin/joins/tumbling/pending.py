@@ -29,7 +29,7 @@ from streamjoin.keys.operands import Side
 from streamjoin.plans.prepared import Prepared, concatenate
 
 WINDOW = -1  # the window is the last of a row's equalities
-SMALL = 1 << 12  # rows of a batch that others are put together with
+SMALL_BATCH_ROWS = 1 << 12  # batches with fewer are put together
 Places = slice | Positions
 
 
@@ -74,19 +74,19 @@ def window_numbers(batch: Prepared) -> Keys:
     return batch.keys.equalities[WINDOW]
 
 
-def distinct(numbers: Keys) -> set[int]:
+def distinct_numbers(numbers: Keys) -> set[int]:
     """Return the different ones of numbers that never fall."""
     return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
 
 
-def by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Places]]]:
+def group_by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Places]]]:
     """Tell which of the rows that are kept are in which window, oldest first; they stay in order.
 
     A slice has all of them.
     """
     parts: dict[int, dict[Side, Places]] = {}
     for side, each in batches.items():
-        batch = each.kept
+        batch = each.stored
         if not len(batch):
             continue
         numbers = window_numbers(batch)
@@ -100,12 +100,14 @@ def by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Pl
     return sorted(parts.items())
 
 
-def taken(batches: Mapping[Side, Prepared], places: Mapping[Side, Places]) -> dict[Side, Prepared]:
+def take_places(
+    batches: Mapping[Side, Prepared], places: Mapping[Side, Places]
+) -> dict[Side, Prepared]:
     """Return some of the rows that are kept."""
-    return {side: batches[side].kept.take(rows) for side, rows in places.items()}
+    return {side: batches[side].stored.take(rows) for side, rows in places.items()}
 
 
-def in_order(batch: Prepared) -> Prepared | None:
+def sort_by_window(batch: Prepared) -> Prepared | None:
     """Return a copy in the order of windows, rows of one as they came; None if it is so already."""
     numbers = window_numbers(batch)
     if (numbers[1:] >= numbers[:-1]).all():
@@ -145,17 +147,21 @@ class Pending:
     @property
     def windows(self) -> set[int]:
         """The numbers of windows that have rows here."""
-        return {number for each in self.waiting for number in distinct(window_numbers(each.batch))}
+        return {
+            number
+            for each in self.waiting
+            for number in distinct_numbers(window_numbers(each.batch))
+        }
 
-    def add(self, batch: Prepared) -> None:
+    def insert(self, batch: Prepared) -> None:
         """Let rows wait."""
         if len(batch):
-            self._append(in_order(batch) or batch.owned())
+            self._append(sort_by_window(batch) or batch.copy())
 
     def _append(self, new: Prepared) -> None:
         """Add a batch, together with the last ones that are not much larger if it is small."""
         first, size = len(self.waiting), len(new)
-        while first and size < SMALL and len(self.waiting[first - 1].batch) < 2 * size:
+        while first and size < SMALL_BATCH_ROWS and len(self.waiting[first - 1].batch) < 2 * size:
             first -= 1
             size += len(self.waiting[first].batch)
         if first < len(self.waiting):
@@ -164,26 +170,26 @@ class Pending:
             except SchemaError:  # more text than fits into one batch: they stay apart
                 first = len(self.waiting)
             else:
-                new = in_order(one) or one
+                new = sort_by_window(one) or one
         if self._before is not None:
             self._before.append((first, self.waiting[first:]))
         self.waiting[first:] = [Waiting(new, new)]
 
-    def due(self, first: int, bound: int) -> Prepared | None:
+    def select_windows(self, first: int, bound: int) -> Prepared | None:
         """Return the rows of windows from ``first`` on, before ``bound``; they go on waiting."""
-        due = [
+        selected = [
             each.batch.take(slice(each.count_before(first), each.count_before(bound)))
             for each in self.waiting
             if each.first < bound and each.last >= first
         ]
-        return concatenate(due) if due else None
+        return concatenate(selected) if selected else None
 
-    def drop(self, bound: int) -> set[int]:
-        """Forget the rows of windows before ``bound``; return the numbers of these."""
+    def expire(self, bound: int) -> set[int]:
+        """Drop the rows of windows before ``bound``; return the numbers of these."""
         gone: set[int] = set()
         for each in self.waiting:
             if each.first < bound:
-                gone |= distinct(window_numbers(each.batch)[: each.count_before(bound)])
+                gone |= distinct_numbers(window_numbers(each.batch)[: each.count_before(bound)])
         self.waiting = [
             each if each.first >= bound else each.without(each.count_before(bound))
             for each in self.waiting

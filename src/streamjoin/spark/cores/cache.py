@@ -34,7 +34,7 @@ class CachedEngine:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows and indexes."""
-        return self.engine.join.nbytes
+        return self.engine.executor.nbytes
 
     def note_segments(self, segments: Iterable[Segment]) -> None:
         """Note that the engine now holds these segments."""

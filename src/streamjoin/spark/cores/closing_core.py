@@ -19,9 +19,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.executor import Clock
-from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.tumbling.join import TumblingJoin
+from streamjoin.joins.executor import Clock, ClosingExecutor
 from streamjoin.joins.tumbling.pending import window_numbers
 from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
@@ -83,7 +81,7 @@ class ClosingCore(JoinCore):
         engine = self.cached.engine
         if self.watermark is not None:
             engine.restore_watermark(self.watermark)
-            for delivery in engine.close_windows():
+            for delivery in engine.close_iter():
                 yield from delivery.rows
         self.manifest.windows = self._windows(self.cached).saved
 
@@ -94,7 +92,7 @@ class ClosingCore(JoinCore):
         if cached is None or not self._can_continue(cached):
             cached = CachedEngine(self.spec.make_engine())
             # What it has seen, and how fast, only this worker knows: attempts would differ.
-            self._windows(cached).adviser.decides = False
+            self._windows(cached).decide_by_rows_alone()
         missing = cached.find_missing(manifest.segments)
         if missing:
             self.metrics.cache_misses += 1
@@ -105,7 +103,7 @@ class ClosingCore(JoinCore):
             self.metrics.cache_hits += 1
         closed = self._as_key(manifest.watermark_ms)
         if closed is not None:  # in whichever worker
-            cached.engine.join.advance(Clock({}, closed))
+            cached.engine.executor.expire(Clock({}, closed))
         cached.note_segments(manifest.segments)
         cached.engine.restore_watermark(self.late_before)
         return cached
@@ -121,22 +119,17 @@ class ClosingCore(JoinCore):
         if not extra and not cached.find_missing(segments):
             return True
         windows, part = self._windows(cached), self.plan.window_part
-        if part is None or not isinstance(windows, TumblingJoin) or windows.has_runs:
+        if part is None or windows.has_runs:
             return False
         closed = self._as_key(self.manifest.watermark_ms)
         first = None if closed is None else part.start(int(part.numbers(np.array([closed]))[0]))
         return not extra or (first is not None and max(last for _, last in extra) < first)
 
-    def _windows(self, cached: CachedEngine) -> TumblingJoin | SessionJoin:
+    def _windows(self, cached: CachedEngine) -> ClosingExecutor:
         """Return the windows of an engine."""
-        join = cached.engine.join
-        assert isinstance(join, TumblingJoin | SessionJoin)
-        return join
-
-    def _take_inserted(self) -> list[Prepared]:
-        """Take what the engine has stored in this batch."""
-        assert self.cached is not None
-        return self._windows(self.cached).take_inserted()
+        closing = cached.engine.executor.closing
+        assert closing is not None
+        return closing
 
     def _write_rows(self, batch: Prepared) -> None:
         """Write stored rows as segments, one per window if there are few."""

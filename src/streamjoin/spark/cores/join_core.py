@@ -161,7 +161,7 @@ class JoinCore:
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Find the matches, and take the rows in."""
-        for delivery in engine.flow(batches, choose):
+        for delivery in engine.push_iter(batches, choose):
             yield from delivery.rows
 
     def expire(self) -> Iterator[pa.RecordBatch]:
@@ -269,7 +269,7 @@ class JoinCore:
     def _take_inserted(self) -> list[Prepared]:
         """Take what the engine has stored in this batch."""
         assert self.cached is not None
-        return self.cached.engine.manager.take_inserted()
+        return self.cached.engine.executor.take_inserted()
 
     def _adapt_table(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None

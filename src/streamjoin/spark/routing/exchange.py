@@ -35,7 +35,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
-from streamjoin.plans.batches import cut, in_one_piece
+from streamjoin.plans.batches import split_by_bytes, in_one_piece
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.spark.routing import hints
@@ -125,7 +125,7 @@ def gather_rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Itera
     """Put Spark's small batches together, and cut large ones, up to the size of a round."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    for batch in (part for each in batches for part in cut(each, ROUND_BYTES)):
+    for batch in (part for each in batches for part in split_by_bytes(each, ROUND_BYTES)):
         if rows and (rows >= ROUND_ROWS or size + batch.nbytes > ROUND_BYTES):
             yield in_one_piece(waiting, schema)
             waiting, rows, size = [], 0, 0

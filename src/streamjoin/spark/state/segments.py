@@ -36,7 +36,7 @@ import pyarrow as pa
 from streamjoin.errors import SnapshotError
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
-from streamjoin.plans.batches import cut
+from streamjoin.plans.batches import split_by_bytes
 from streamjoin.spark.routing.parcels import pack_rows, unpack_rows
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state.digests import digest, seal, unseal
@@ -120,7 +120,7 @@ def write_segments(
     store: Store, manifest: Manifest, batch: int, side: Side, rows: pa.RecordBatch, last: int
 ) -> None:
     """Write rows as a new segment of a micro-batch, or as several if they are many."""
-    for part in cut(rows, SEGMENT_BYTES):
+    for part in split_by_bytes(rows, SEGMENT_BYTES):
         data = pack_rows(part, codec="lz4")
         prefix = f"{batch}-{side}-"
         number = sum(each.id.startswith(prefix) for each in manifest.segments)
