@@ -10,7 +10,7 @@ from streamjoin.options.advisor import CROSSED, EAGER, LAZY, advise, check_range
 from streamjoin.options.checks import ColumnPair
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows import Window
 from streamjoin.windows.durations import Duration
 
 ORDERS: dict[Ordered, str] = {
@@ -82,35 +82,30 @@ def explain(
         ("algorithm", describe_algorithm(condition, config)),
         ("tuning", describe_tuning(config)),
         ("cores", describe_cores(config)),
-        ("results", describe_emit(condition, config) if closes(config) else results),
+        ("results", describe_emit(condition, config) if config.closes else results),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
 
 
-def closes(config: JoinConfig) -> bool:
-    """Whether windows close as a whole."""
-    return isinstance(config.window, TumblingWindow | SessionWindow)
-
-
 def joins_whole(condition: Condition, config: JoinConfig) -> bool:
     """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
     if config.algorithm == "auto":
-        return not condition.ranges() and (closes(config) or config.window is None)
+        return not condition.ranges() and (config.closes or config.window is None)
     return config.algorithm in (*LAZY, *EAGER)
 
 
 def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
     """Say which algorithm serves the join, and why."""
-    algorithm, window = config.algorithm, config.window
+    algorithm = config.algorithm
     if algorithm == "auto" and joins_whole(condition, config):
-        emit = "close" if isinstance(window, SessionWindow) else config.emit
+        emit = "close" if config.follows_rows else config.emit
         told = describe_tree(config.optimize, emit, load_thresholds().windows)
         lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
         return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
     keyed = any(not isinstance(part, Residual) for part in condition)
-    usable = keyed or isinstance(window, TimeWindow) or closes(config) or algorithm == "auto"
-    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
+    usable = keyed or config.time is not None or algorithm == "auto"
+    advice = advise(algorithm, usable, config.on, config.is_counted)
     check_ranges(algorithm, len(ranges_of(condition, config)), config.on)
     reason = advice.reason
     if algorithm == "auto" and len(condition.ranges()) > 1:
@@ -174,20 +169,17 @@ def describe_whole(config: JoinConfig) -> str:
     """Say which rows are joined when, where there is no index."""
     if config.window is None:
         return "all rows are there, and joined"
-    if isinstance(config.window, SessionWindow):
-        if config.emit == "eager":
-            return "as they come, rows of one session are joined"
-        return "rows wait, and those of one session are joined"
+    unit = config.window.unit
     return {
-        "close": "rows wait, and those of one window are joined",
-        "eager": "as they come, rows of one window are joined",
-        "auto": "as they come, or at once at its end, rows of one window are joined",
+        "close": f"rows wait, and those of one {unit} are joined",
+        "eager": f"as they come, rows of one {unit} are joined",
+        "auto": f"as they come, or at once at its end, rows of one {unit} are joined",
     }[config.emit]
 
 
 def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
     """Return what rows can be ordered by."""
-    window = [] if config.time is None or closes(config) else ["the time window"]
+    window = [] if config.time is None or config.closes else ["the time window"]
     return [*(name_of(part) for part in condition.ranges()), *window]
 
 

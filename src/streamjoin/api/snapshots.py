@@ -60,9 +60,8 @@ from streamjoin.plans.batches import as_batch, in_one_piece, owned
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
 from streamjoin.plans.prepared import Prepared, prepare
-from streamjoin.plans.times import check_watermark
-from streamjoin.windows import SessionWindow, TumblingWindow
-from streamjoin.windows.json_values import read_time, read_window, write_time, write_window
+from streamjoin.plans.times import check_watermark, read_time, write_time
+from streamjoin.windows import read_window
 
 FORMAT = 5
 UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
@@ -84,7 +83,7 @@ def save(state: JoinState) -> bytes:
         for side, batch in step.batches.items():
             files[f"waiting/{number}/{side}"] = write(batch)
     header: dict[str, Any] = {
-        "config": asdict(config) | {"window": write_window(config.window)},
+        "config": asdict(config) | {"window": config.window and config.window.to_json()},
         "waiting": steps,
         "engine": None if engine is None else save_engine(engine, files),
     }
@@ -126,7 +125,6 @@ def load_config(fields: dict[str, Any]) -> JoinConfig:
     window = read_window(fields["window"])
     refuse_unless(window is not None, "a stream join has a window")
     refuse_unless(max(fields["cores"], fields["threads"]) <= MOST_THREADS, "so many threads")
-    closes = isinstance(window, TumblingWindow | SessionWindow)
     checked = JoinConfig.check(
         fields["on"],
         window,
@@ -139,7 +137,7 @@ def load_config(fields: dict[str, Any]) -> JoinConfig:
         in_microseconds(fields["batch_us"]),
         None if fields["cores"] == 1 else fields["cores"],
         fields["ordered"],
-        fields["emit"] if closes else None,
+        fields["emit"] if window is not None and window.closes else None,
         fields["optimize"],
         dict(fields["tuning"]) or None,
     )

@@ -21,10 +21,10 @@ from streamjoin.joins.executor import Streaming
 from streamjoin.joins.shared.shared_join import TASK
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import held
-from streamjoin.options.checks import ColumnPair
+from streamjoin.options.checks import ColumnPair, list_examples
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
+from streamjoin.windows import Window
 from streamjoin.windows.durations import Duration
 
 
@@ -111,9 +111,8 @@ class StreamJoin:
     ) -> None:
         if window is None:
             raise WindowError(
-                "a stream join needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
-                "minute'), SessionWindow('10 minutes') or CountWindow(1000); for two finite tables "
-                "use join_tables"
+                f"a stream join needs a window: {list_examples()}; for two finite tables use "
+                "join_tables"
             )
         config = JoinConfig.check(
             on,
@@ -220,7 +219,7 @@ class StreamJoin:
                 yield from self._punctuated(delivered)
         for sides in steps:
             yield from self._punctuated(self._push_step(*sides))
-        if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
+        if finish and state.config.closes:
             yield from self._last(state.finish)
         elif engine is not None and engine.collector.count:
             yield from self._last(state.flush)
@@ -340,15 +339,15 @@ class StreamJoin:
         >>> join.push(left=rows, right=rows.slice(0, 1)).num_rows, join.advance(60_000).num_rows
         (0, 1)
         """
-        window = self._state.config.window
-        if isinstance(window, TumblingWindow | SessionWindow):
+        config = self._state.config
+        if config.closes:
             self._begin()
         else:  # results of `find` stay good
             self._refuse_beside_stream()
-        if isinstance(window, CountWindow):
+        if config.is_counted:
             raise WindowError(
-                f"a watermark has no meaning for {window}; rows leave a count window when newer "
-                "ones come"
+                f"a watermark has no meaning for {config.window}; rows leave a count window when "
+                "newer ones come"
             )
         return self._table(lambda: self._state.advance(watermark))
 

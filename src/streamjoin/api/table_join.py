@@ -19,7 +19,7 @@ from streamjoin.options.checks import ColumnPair, check_finite
 from streamjoin.options.config import JoinConfig
 from streamjoin.plans.batches import as_batch, check_unique
 from streamjoin.plans.prepared import prepare
-from streamjoin.windows import CountWindow, Window
+from streamjoin.windows import Window
 
 Batches = dict[Side, pa.RecordBatch]
 
@@ -51,7 +51,7 @@ def join_tables(
     with held(provisional=True):
         engine, batches = _open(config, left, right)
         try:
-            if isinstance(config.window, CountWindow):
+            if config.is_counted:
                 found = engine.find(batches)
                 parts = [part for each in found for part in gather(each, engine.schema)]
             else:
@@ -92,10 +92,8 @@ def find_matches(
     config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
     with held(provisional=True):
         engine, batches = _open(config, left, right)
-        if isinstance(config.window, CountWindow):
-            found = engine.find(batches)
-        else:
-            found = _join(config, engine, batches, leave)
+        counted = config.is_counted
+        found = engine.find(batches) if counted else _join(config, engine, batches, leave)
         return Results(found, engine.schema, threads=config.threads)
 
 

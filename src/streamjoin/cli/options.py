@@ -117,7 +117,7 @@ def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":
 
 def as_window(text: str | None) -> "Window | None":
     """Return the window that was given, if one was."""
-    from streamjoin.windows.text import parse_window
+    from streamjoin.windows import parse_window
 
     return None if text is None else parse_window(text)
 

@@ -17,7 +17,7 @@ from typing import Any, NewType
 from streamjoin.errors import StreamJoinError
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, Window
+from streamjoin.windows import Window
 from streamjoin.windows.durations import parse_duration
 
 Location = NewType("Location", str)  # a path or a URI
@@ -166,7 +166,7 @@ def check_stream(job: Job) -> None:
             'Add e.g. window = "10 minutes".'
         )
     for name, side in (("left", job.left), ("right", job.right)):
-        if not isinstance(job.join.window, CountWindow) and side.watermark is None:
+        if job.join.window.is_timed and side.watermark is None:
             raise StreamJoinError(
                 f"{name}.watermark is missing: it says how late rows may be, and so when old ones "
                 'can be forgotten. Add e.g. watermark = "10 seconds" to ' + f"[{name}]."

@@ -36,9 +36,8 @@ from streamjoin.jobs.job import (
 )
 from streamjoin.options.checks import pair
 from streamjoin.options.ordering import Ordered
-from streamjoin.windows import Window
+from streamjoin.windows import Window, parse_window
 from streamjoin.windows.durations import parse_duration
-from streamjoin.windows.text import parse_window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
 

@@ -30,7 +30,6 @@ from streamjoin.plans.batches import joined_schema
 from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
-from streamjoin.windows import SessionWindow, TimeWindow
 
 
 @deep
@@ -69,7 +68,7 @@ def make_engine(
 
     join: Executor
     symmetric = symmetry(config, condition) if is_self and plan.same_keys else None
-    if config.is_closing(plan):
+    if config.joins_apart(plan):
         join = make_closing(config, plan, given)
     elif config.is_split:
         managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(config.cores)]
@@ -89,7 +88,7 @@ def make_closing(
     """Return what joins windows that close, without an index."""
     adviser = adviser_of(config)
     closed = make_closed_rows(config, plan, deliver, adviser)
-    if isinstance(config.window, SessionWindow):
+    if plan.longest_pause is not None:
         return SessionJoin(plan, closed, deliver, config.emit == "eager", adviser)
     if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
         return TumblingJoin(plan, closed, None, deliver, adviser)
@@ -134,5 +133,5 @@ def symmetry(config: JoinConfig, condition: Condition) -> bool | None:
     """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
     if len(set(config.order or ("",))) > 1:  # two orders need two chains
         return None
-    balanced = isinstance(config.window, TimeWindow) and config.window == config.window.flip()
-    return balanced and is_symmetric(condition)
+    band = None if config.window is None else config.window.shape.band_us
+    return band is not None and band[0] == -band[1] and is_symmetric(condition)

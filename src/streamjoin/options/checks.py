@@ -2,13 +2,13 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 from streamjoin.errors import StreamJoinError, WindowError
 from streamjoin.options.advisor import EAGER, EMITS, GOALS, KNOBS, LAZY, MOST_BITS
-from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
+from streamjoin.windows import WINDOWS, Window
 from streamjoin.windows.durations import Duration
 
 MOST_THREADS = 1024  # more than any machine of today has use for
@@ -21,11 +21,10 @@ def check_window(
     """Refuse what is no window, and columns and delays that a window has no use for, or lacks."""
     if window is not None and not isinstance(window, Window):
         raise WindowError(
-            f"window={window!r} is not a window; pass TimeWindow('10 minutes'), "
-            "TumblingWindow('1 minute'), SessionWindow('10 minutes'), CountWindow(1000), a text "
-            "such as '10 minutes', or None for tables"
+            f"window={window!r} is not a window; pass {', '.join(each.example for each in WINDOWS)}"
+            ", a text such as '10 minutes', or None for tables"
         )
-    timed = window is not None and not isinstance(window, CountWindow)
+    timed = window is not None and window.is_timed
     if timed and time is None:
         raise WindowError(
             f"{window} needs the event-time columns of both sides; pass them as "
@@ -33,13 +32,13 @@ def check_window(
         )
     if time is not None and not timed:
         raise WindowError(
-            f"time={time!r} has no use with window={window!r}; pass a TimeWindow, a "
-            "TumblingWindow or a SessionWindow, or leave time out"
+            f"time={time!r} has no use with window={window!r}; pass {list_windows(is_timed=True)}, "
+            "or leave time out"
         )
-    if order is not None and not isinstance(window, CountWindow):
+    if order is not None and (window is None or window.is_timed):
         raise WindowError(
-            f"order={order!r} gives the arrival order of a CountWindow; with window={window!r} "
-            "leave it out"
+            f"order={order!r} gives the arrival order of {list_windows(is_timed=False)}; with "
+            f"window={window!r} leave it out"
         )
     if delay is not None and not timed:
         raise WindowError(
@@ -48,12 +47,32 @@ def check_window(
         )
 
 
+def list_windows(is_timed: bool) -> str:
+    """Name the windows that look at event times, or those that do not."""
+    return join_words(f"a {each.__name__}" for each in WINDOWS if each.is_timed == is_timed)
+
+
+def list_examples(is_timed: bool | None = None) -> str:
+    """Show how the windows are called that look at event times, that do not, or all."""
+    return join_words(each.example for each in WINDOWS if is_timed in (None, each.is_timed))
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Put words into a sentence.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b or c'
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def check_split(window: Window | None, cores: int | None, ordered: bool) -> None:
     """Refuse what is no number of join cores, and windows that cannot be spread over them."""
     check_amount(
         "cores", cores, f"join cores, from 1 to {MOST_THREADS:,}, or None for one", MOST_THREADS
     )
-    if isinstance(window, TumblingWindow | SessionWindow) and (cores or ordered):
+    if window is not None and window.closes and (cores or ordered):
         raise WindowError(
             f"cores and ordered are for sliding windows; {window} closes as a whole: leave "
             "them out, and give it threads"
@@ -77,7 +96,8 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
         raise StreamJoinError(
             f"optimize={optimize!r} does not exist; choose {', '.join(map(repr, GOALS))}"
         )
-    closes = isinstance(window, TumblingWindow | SessionWindow)
+    closes = window is not None and window.closes
+    takes_eager = window is not None and window.closes and not window.follows_rows
     given = "emit" if emit is not None else "optimize" if optimize != GOALS[0] else ""
     if given and not closes:
         when = "as rows come"
@@ -94,7 +114,7 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
         )
     if window is None:
         check_finite(algorithm)
-    if algorithm in EAGER and not isinstance(window, TumblingWindow):
+    if algorithm in EAGER and not takes_eager:
         raise WindowError(
             f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
             f"window={window!r} choose 'auto'"
@@ -105,12 +125,12 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
             f"at the end; leave emit out, or choose {', '.join(map(repr, LAZY))}"
         )
     if algorithm in LAZY and emit == "eager":
-        others = ["auto"] if isinstance(window, SessionWindow) else EAGER
+        others = EAGER if takes_eager else ["auto"]
         raise StreamJoinError(
             f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
             f"matches as rows come; leave emit out, or choose {', '.join(map(repr, others))}"
         )
-    if emit == "auto" and isinstance(window, SessionWindow):
+    if emit == "auto" and closes and not takes_eager:
         return "close" if algorithm in LAZY or optimize == "throughput" else "eager"
     return emit or ("eager" if algorithm in EAGER else "close")
 

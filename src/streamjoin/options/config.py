@@ -22,9 +22,8 @@ from streamjoin.options.checks import (
 )
 from streamjoin.options.ordering import Ordered, Ordering
 from streamjoin.plans.plan import JoinPlan
-from streamjoin.windows import SessionWindow, Window
+from streamjoin.windows import Window, parse_window
 from streamjoin.windows.durations import Duration, parse_duration
-from streamjoin.windows.text import parse_window
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,30 @@ class JoinConfig:
         """Whether the windows are spread over join cores."""
         return self.cores > 1 or self.ordering is not None
 
-    def is_closing(self, plan: JoinPlan) -> bool:
-        """Whether windows close, and rows wait for that or go through an eager algorithm.
+    @property
+    def closes(self) -> bool:
+        """Whether windows close as a whole."""
+        return self.window is not None and self.window.closes
 
-        An index gives the matches inside tumbling windows as rows come, where one is asked for, or
-        where the condition has a band or an inequality.
+    @property
+    def is_counted(self) -> bool:
+        """Whether the window counts rows as they arrive."""
+        return self.window is not None and not self.window.is_timed
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether rows decide where windows begin and end."""
+        return self.window is not None and self.window.follows_rows
+
+    def joins_apart(self, plan: JoinPlan) -> bool:
+        """Whether each window is joined for itself, when it closes or by an eager algorithm.
+
+        Otherwise an index over all rows finds the matches as rows come: of sliding windows, and of
+        tumbling ones where matches are wanted early and an index is asked for, or the condition has
+        a band or an inequality.
         """
-        if not plan.closes or self.emit == "close" or isinstance(self.window, SessionWindow):
-            return plan.closes
+        if not self.closes or self.emit == "close" or self.follows_rows:
+            return self.closes
         by_equality = self.algorithm == "auto" and not plan.open_ranges
         return by_equality or self.algorithm in EAGER or self.algorithm in LAZY
 
@@ -143,7 +158,8 @@ def read_condition(
 ) -> Condition:
     """Return the parts of a condition; sessions are cut by what is written as an equality."""
     condition = parse_condition(on, left, right)
-    return condition if isinstance(window, SessionWindow) else equate_points(condition)
+    follows_rows = window is not None and window.follows_rows
+    return condition if follows_rows else equate_points(condition)
 
 
 def check_connectives(condition: Condition) -> None:

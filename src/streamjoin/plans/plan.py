@@ -107,6 +107,7 @@ class JoinPlan:
     counted: dict[Side, int] | None = None  # the rows of a count window
     implied: frozenset[int] = frozenset()  # range parts that hold wherever the equalities do
     longest_pause: int | None = None  # session windows: in keys of the time part
+    closes: bool = False  # `Window.closes`
     seed: int = FIXED  # of hashes
 
     def seeded(self, seed: int) -> "JoinPlan":
@@ -151,11 +152,6 @@ class JoinPlan:
     def own_equalities(self) -> tuple[EqualityPart, ...]:
         """The equalities of the condition."""
         return self.equalities if self.window_part is None else self.equalities[:-1]
-
-    @property
-    def closes(self) -> bool:
-        """Whether rows match inside windows that close, one after the other."""
-        return self.window_part is not None or self.longest_pause is not None
 
     @cached_property
     def groups(self) -> "JoinPlan | None":

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from streamjoin.conditions import Condition
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.options.advisor import LAZY
-from streamjoin.options.checks import ColumnPair, check_finite
+from streamjoin.options.checks import ColumnPair, check_finite, list_examples
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordered
 from streamjoin.plans.binding import bind_order
@@ -30,7 +30,7 @@ from streamjoin.spark.state.facts import Asked
 from streamjoin.spark.state.resuming import read_checkpoint
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
-from streamjoin.windows import CountWindow, SessionWindow, Window
+from streamjoin.windows import Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 
@@ -129,7 +129,7 @@ def join(
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)
-    elif isinstance(config.window, CountWindow):
+    elif config.is_counted:
         return join_counted(left, right, config, routing, cores)
     else:
         inputs = prepare_inputs(left, right, config)
@@ -218,12 +218,13 @@ def join_counted(
     left: DataFrame, right: DataFrame, config: JoinConfig, routing: str, cores: int | None
 ) -> DataFrame:
     """Join two tables in a count window."""
-    window, order = config.window, config.order
-    assert isinstance(window, CountWindow)
+    assert config.window is not None
+    order, counts = config.order, config.window.shape.counts
+    assert counts is not None
     if order is None:
         raise WindowError(
-            f"{window} counts rows in the order of their arrival, and a table has none; name the "
-            "columns that give it, as in order=('ts', 'ts')"
+            f"{config.window} counts rows in the order of their arrival, and a table has none; "
+            "name the columns that give it, as in order=('ts', 'ts')"
         )
     bind_order(
         order,
@@ -239,7 +240,7 @@ def join_counted(
             routing=routing,
             cores=cores,
         ).select(*names)
-        for meeting in meetings(window)
+        for meeting in meetings(*counts)
     ]
     return halves[0].union(halves[1])
 
@@ -263,7 +264,7 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
 def check_algorithm(config: JoinConfig) -> None:
     """Refuse algorithms that tables on Spark are not joined by."""
     check_finite(config.algorithm)
-    if config.algorithm in LAZY and not isinstance(config.window, SessionWindow):
+    if config.algorithm in LAZY and not config.follows_rows:
         raise StreamJoinError(
             f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "
             "those of one table probe an index of the other's as they come; leave algorithm out, "
@@ -297,8 +298,8 @@ def stream_spec(
     config, plan = inputs.config, inputs.plan()
     if config.window is None:
         raise WindowError(
-            "a join of streams needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
-            "minute') or SessionWindow('10 minutes') with time=('ts', 'ts'), or CountWindow(1000)"
+            f"a join of streams needs a window: {list_examples(is_timed=True)} with "
+            f"time=('ts', 'ts'), or {list_examples(is_timed=False)}"
         )
     partitions = check_session(spark, cores)
     kind, _ = choose_routing(plan, config, routing, tables=False)
@@ -316,7 +317,7 @@ def stream_spec(
 
 def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:
     """Refuse streams whose state could never be dropped."""
-    if isinstance(config.window, CountWindow):
+    if config.is_counted:
         return
     assert config.time is not None
     for side, column in zip(SIDES, config.time, strict=True):

@@ -4,7 +4,6 @@ from pyspark.sql import DataFrame
 
 from streamjoin.api.explain import (
     NEXT,
-    closes,
     describe_algorithm,
     describe_emit,
     describe_tuning,
@@ -16,7 +15,6 @@ from streamjoin.options.advisor import advise
 from streamjoin.options.config import JoinConfig
 from streamjoin.options.ordering import Ordering
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.windows import SessionWindow
 
 
 def explain_join(
@@ -34,8 +32,8 @@ def explain_join(
     condition = config.condition(inputs.schemas["left"], inputs.schemas["right"])
     keys = inputs.config.condition(inputs.schemas["left"], inputs.schemas["right"])
     # Those of tables probe an index, but for sessions.
-    waits = not tables or isinstance(config.window, SessionWindow)
-    whole = waits and closes(config) and joins_whole(keys, inputs.config)
+    waits = not tables or config.follows_rows
+    whole = waits and config.closes and joins_whole(keys, inputs.config)
     index, others = split(keys, inputs.config, whole)
     advice = advise(config.algorithm, plan.has_key, config.on)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
@@ -59,7 +57,7 @@ def explain_join(
         ),
         ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
         ("tuning", describe_tuning(config)),
-        ("results", describe_emit(keys, config) if closes(config) and not tables else ""),
+        ("results", describe_emit(keys, config) if config.closes and not tables else ""),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

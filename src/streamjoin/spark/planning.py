@@ -29,7 +29,6 @@ from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, sp
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
 from streamjoin.spark.state.facts import Asked
-from streamjoin.windows import CountWindow, SessionWindow
 
 ROUTINGS = ("auto", "hash", "range", "split")
 
@@ -88,13 +87,10 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    in_sessions = isinstance(
-        config.window, SessionWindow
-    )  # rows that cannot match make them longer
-    counted = in_sessions or (
-        left.isStreaming and (isinstance(config.window, CountWindow) or config.ordering is not None)
+    counted = config.follows_rows or (  # rows that cannot match make sessions longer
+        left.isStreaming and (config.is_counted or config.ordering is not None)
     )
-    keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not in_sessions)
+    keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not config.follows_rows)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
         keyed, exact = keys.compute(each)
@@ -139,7 +135,7 @@ def choose_routing(
             f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
         )
     part = range_part(plan, tables)
-    counted = isinstance(config.window, CountWindow)
+    counted = config.is_counted
     if counted or config.ordering is not None:
         if routing not in ("auto", "split"):
             misfit = "a CountWindow" if counted else f"ordered={config.ordered!r}"
@@ -149,14 +145,14 @@ def choose_routing(
             )
         return "split", "every core numbers all rows, and stores its turn"
     equal = plan.own_equalities
-    if config.is_closing(plan) and not equal:
+    if config.joins_apart(plan) and not equal:
         if routing not in ("auto", "split"):
             raise StreamJoinError(
                 f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
                 "closes, and a condition without an equality; use 'split' or 'auto'"
             )
         return "split", "left rows go to one core each, right rows to all of them"
-    if config.is_closing(plan) and routing in ("range", "split"):
+    if config.joins_apart(plan) and routing in ("range", "split"):
         raise StreamJoinError(
             f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
             "closes: equal rows must be in one core; use 'hash' or 'auto'"

@@ -39,7 +39,6 @@ from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.schemas import joined_names
 from streamjoin.spark.session import PARTITIONS, labels, state_partitions
 from streamjoin.spark.state.facts import COLUMNS, CONDITION, Asked, Facts, describe_columns
-from streamjoin.windows import CountWindow
 
 FORMAT = 2  # of the state
 
@@ -97,7 +96,7 @@ class JoinSpec:
     @property
     def counted(self) -> bool:
         """Whether the window counts rows."""
-        return isinstance(self.config.window, CountWindow)
+        return self.config.is_counted
 
     @property
     def numbered(self) -> bool:
@@ -117,7 +116,7 @@ class JoinSpec:
     @property
     def closes(self) -> bool:
         """Whether rows wait until their window closes: equal ones must be in one core then."""
-        return self.config.is_closing(self.plan())
+        return self.config.joins_apart(self.plan())
 
     @property
     def facts(self) -> Facts:
