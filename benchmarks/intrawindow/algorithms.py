@@ -10,9 +10,10 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.intrawindow.simulator import Arrivals, Outcome, run_eager, run_lazy
+from streamjoin.indexes.catalogue import EAGER, LAZY
+from streamjoin.joins.equality.algorithms import make_eager, make_lazy
 from streamjoin.joins.equality.pmj import DELTA
 from streamjoin.joins.equality.protocol import Eager
-from streamjoin.joins.equality.registry import EAGER, LAZY, make_eager, make_lazy
 
 THREADS = 2
 RUNS, ENOUGH = 3, 5.0  # of a join; seconds after which it is not run again

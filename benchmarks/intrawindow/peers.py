@@ -16,7 +16,8 @@ from benchmarks.intrawindow.algorithms import LABELS, THREADS
 from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.static import Block, write
 from benchmarks.intrawindow.workloads import Workload, static_micro
-from streamjoin.joins.equality.registry import LAZY, make_lazy
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.words import encode
 
 TARGET, ROWS, REPEATS = 1.5, 6_400_000, 5

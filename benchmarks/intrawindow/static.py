@@ -32,8 +32,9 @@ from benchmarks.intrawindow.inputs import rovio, stock
 from benchmarks.intrawindow.scale import Scale
 from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, Arrivals, arrivals_of
 from benchmarks.intrawindow.workloads import Workload, static_micro
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.pieces import Piece
-from streamjoin.joins.equality.registry import LAZY, make_lazy
 from streamjoin.kernels.compile import RowIds
 from streamjoin.kernels.threads import share
 

@@ -10,7 +10,8 @@ from statistics import median
 from benchmarks.harness.figures import Figure
 from benchmarks.harness.report import Report
 from streamjoin.calibration.structure_costs import measure_costs
-from streamjoin.choice.structure_costs import INDEX_BASED, Costs, steps_of
+from streamjoin.choice.structure_costs import Costs, steps_of
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 
 Measure = Callable[[str, int], float]  # takes a structure's name and a window; nanoseconds a tuple
 
@@ -23,7 +24,7 @@ def predictions(
     report: Report,
     quick: bool,
     measure: Measure,
-    structures: tuple[str, ...] = INDEX_BASED,
+    structures: tuple[str, ...] = WHOLE_WINDOWS,
     costs: Costs | None = None,
 ) -> Figure:
     """Draw what is predicted beside what is measured, and claim that they are near each other."""

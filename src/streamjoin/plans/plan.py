@@ -26,6 +26,7 @@ from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.window_part import WindowPart
 
 SIDES: tuple[Side, Side] = ("left", "right")
+SUBWINDOWS_PER_WINDOW = 2  # or one a core if there are more cores
 SAMPLE = 256  # rows of a batch that the choice of a layout looks at
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, make_index
+from streamjoin.indexes.catalogue import TWO_KEYS, WHOLE_WINDOWS, make_index
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.trees.window_index import WindowIndex
 from streamjoin.joins.sliding.commands import Create, Expire, Insert
@@ -50,7 +50,7 @@ class Chain:
     ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.numbered = numbered  # whether rows have ordinals
-        layouts = plan.crossings() if structure in CROSSED_INDEXES else plan.layouts()
+        layouts = plan.crossings() if structure in TWO_KEYS else plan.layouts()
         self.layout: Layout = layouts[0]  # of the next subwindow, and so is its structure
         self.structure = structure
         self.greatest: int | None = None  # key in a sample from when the newest subwindow began
@@ -89,7 +89,7 @@ class Chain:
         if newest.is_sealed:
             return 0
         if isinstance(newest, WholeWindow):
-            return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
+            return self.sizes.at_once if self.structure in WHOLE_WINDOWS else 0
         sizes = self.sizes if newest.layout.crossed is None else self.sizes.finer
         return sizes.room(len(newest), newest.newest - newest.oldest, coming)
 
@@ -163,7 +163,7 @@ class Chain:
 
     def alone(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
-        structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
+        structure = "bi_sort" if self.structure in WHOLE_WINDOWS else self.structure
         index = self.make_index(structure, len(batch))
         subwindow = self.enclose(index, self.layout, structure, copies=False)
         subwindow.insert(batch)
@@ -177,7 +177,7 @@ class Chain:
         # The first one may stay small; where one was filled, the next will be.
         fills = self.sizes.ticks is None and bool(self.subwindows)
         capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
-        if self.structure in WINDOW_INDEXES:
+        if self.structure in WHOLE_WINDOWS:
             capacity = self.sizes.rows or capacity
         return Create(self, capacity, start)
 

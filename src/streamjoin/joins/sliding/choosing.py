@@ -3,7 +3,7 @@
 import numpy as np
 
 from streamjoin.choice.calibration_file import load_thresholds
-from streamjoin.indexes.catalogue import CROSSED_INDEXES
+from streamjoin.indexes.catalogue import TWO_KEYS
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import Flags
 from streamjoin.keys.operands import OTHER, Side
@@ -36,14 +36,14 @@ def choose_again(chain: Chain, stored: Side, samples: Samples, batch: int, rows:
     if crossing is not None and costs_less(
         chain.plan, stored, samples, chain.layout, crossing, batch, held
     ):
-        chain.layout, chain.structure = crossing, next(iter(CROSSED_INDEXES))
+        chain.layout, chain.structure = crossing, TWO_KEYS[0]
     else:
         chain.structure = choose_structure(chain, stored, samples, batch)
 
 
 def choose_order(chain: Chain, stored: Side, samples: Samples) -> None:
     """Choose the layout of a chain's next subwindow for the structure that it has."""
-    if chain.structure in CROSSED_INDEXES:
+    if chain.structure in TWO_KEYS:
         chain.layout = choose_crossing(chain.plan, stored, samples) or chain.layout
     else:
         chain.layout = choose_layout(chain.plan, stored, samples)

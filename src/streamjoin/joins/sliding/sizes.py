@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from streamjoin.keys.operands import Side
-from streamjoin.plans.plan import SIDES, JoinPlan
+from streamjoin.plans.plan import SIDES, SUBWINDOWS_PER_WINDOW, JoinPlan
 from streamjoin.windows import Shape, Window
 
-SUBWINDOWS = 2  # in a window, or one a core if there are more cores
 FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
 LARGE_BATCH = 1 << 17  # rows
@@ -51,7 +50,7 @@ class Sizes:
 
 def sizes_of(window: Window | None, plan: JoinPlan, side: Side, cores: int = 1) -> Sizes:
     """Return when a subwindow of this side is full; each core should have one."""
-    subwindows = max(SUBWINDOWS, cores)
+    subwindows = max(SUBWINDOWS_PER_WINDOW, cores)
     shape = Shape() if window is None else window.shape
     if shape.counts is not None:
         rows = shape.counts[SIDES.index(side)]

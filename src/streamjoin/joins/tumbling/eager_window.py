@@ -14,9 +14,9 @@ import numpy as np
 
 from streamjoin.errors import SnapshotError
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.equality.algorithms import make_eager
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
-from streamjoin.joins.equality.registry import make_eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
 from streamjoin.joins.tumbling.closed import Held, found_of, planned, word_keys
