@@ -12,7 +12,7 @@ from streamjoin.joins.candidates import Found, checked
 from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import prepare
@@ -59,7 +59,7 @@ class FullWindow:
     ) -> None:
         self.window, self.batch = CountWindow(window), batch
         on = on or band_for(window, matches)
-        config = JoinConfig.check(on, self.window, algorithm=algorithm, threads=threads)
+        config = JoinOptions.check(on, self.window, algorithm=algorithm, threads=threads)
         self.engine: Engine = make_engine(config, dict.fromkeys(SIDES, SCHEMA), deliver=deliver)
         if make_index is not None:
             for chain in self.engine.chains.values():

@@ -26,7 +26,7 @@ from benchmarks.spark.suite import MEMORY, session
 from streamjoin import spark as sjs
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.closing_core import ClosingCore
@@ -96,7 +96,7 @@ def joined(spark: SparkSession, streams: Streams, emit: str) -> DataFrame:
 def storing(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the pipeline that gives as many rows as the join."""
     left, right = (streams.read(spark, side) for side in SIDES)
-    config = JoinConfig.check(streams.on, WINDOW, streams.time)
+    config = JoinOptions.check(streams.on, WINDOW, streams.time)
     return without_join(left, right, config, StoringClosingProcessor)
 
 

@@ -27,7 +27,7 @@ from benchmarks.harness.report import Report, Series
 from benchmarks.spark.baselines import DiscardingProcessor, StoringProcessor, without_join
 from benchmarks.spark.inputs import Streams, window_seconds
 from streamjoin import spark as sjs
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.spark.session import PROVIDER, ROCKSDB
 from streamjoin.spark.streams import MakeProcessor
 
@@ -126,7 +126,7 @@ def joined(spark: SparkSession, streams: Streams) -> DataFrame:
 def unjoined(spark: SparkSession, streams: Streams, processor: MakeProcessor) -> DataFrame:
     """Return the same pipeline with another processor."""
     left, right = (streams.read(spark, side) for side in ("left", "right"))
-    config = JoinConfig.check(streams.on, streams.extent, streams.time)
+    config = JoinOptions.check(streams.on, streams.extent, streams.time)
     return without_join(left, right, config, processor)
 
 

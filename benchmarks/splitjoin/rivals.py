@@ -28,7 +28,7 @@ from benchmarks.splitjoin.simulated_flows import (
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine
 from benchmarks.splitjoin.streams import Bed, Form, Load, in_words
 from streamjoin.joins.split.executor import DEPTH, FANOUT
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
 PROCESSORS = 2

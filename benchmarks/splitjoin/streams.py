@@ -39,8 +39,8 @@ from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.executor import SplitExecutor, Timing
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.values import Ordered
 from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
@@ -232,7 +232,7 @@ class Bed:
 def engine_of(load: Load, cores: int, ordered: Ordered, form: Form) -> Engine:
     """Return the engine of a join in one of the four forms, its windows empty."""
     split = 1 if form == "plain" else cores
-    config = JoinConfig.check(
+    config = JoinOptions.check(
         band_for(load.window, load.matches),
         load.windowing,
         "t" if load.timed else None,

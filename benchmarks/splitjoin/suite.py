@@ -18,7 +18,7 @@ from benchmarks.harness.report import Report, Series
 from benchmarks.splitjoin.latency import Extent, latencies
 from benchmarks.splitjoin.rivals import rivals
 from benchmarks.splitjoin.streams import Bed, Form, Load
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 
 RATE = "M rows/s, both streams"
 FASTER, LOST = 1.6, 0.10

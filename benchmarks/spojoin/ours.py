@@ -27,7 +27,7 @@ from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.arrivals import number_step
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import prepare
@@ -138,7 +138,7 @@ class EngineJoin:
         cores: int | None = None,
     ) -> None:
         self.query = query
-        config = JoinConfig.check(
+        config = JoinOptions.check(
             query.on, CountWindow(window), algorithm=algorithm, threads=threads, cores=cores
         )
         schema = pa.schema(dict.fromkeys(query.columns, pa.int64()))

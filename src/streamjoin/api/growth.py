@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from streamjoin.errors import StreamJoinWarning
 from streamjoin.joins.engine import Engine
 from streamjoin.kernels.compile import MIN_KEY
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks
 
@@ -36,7 +36,7 @@ class Growth:
     newest: int | None = None
     is_told: bool = False
 
-    def watch(self, config: JoinConfig, engine: Engine) -> None:
+    def watch(self, config: JoinOptions, engine: Engine) -> None:
         """Warn if nothing leaves the windows; to be called before each push."""
         span_us = None if config.window is None else config.window.span_us
         if self.is_told or span_us is None or not engine.newest:
@@ -55,7 +55,7 @@ class Growth:
             warnings.warn(message, StreamJoinWarning, stacklevel=depth_of_package())
 
 
-def describe(config: JoinConfig, engine: Engine, rows: int) -> str:
+def describe(config: JoinOptions, engine: Engine, rows: int) -> str:
     """Say what grows, and what to do about it."""
     grown = (
         f"{rows:,} rows, over more than {MANY_WINDOWS} times {config.window}, are all still held"

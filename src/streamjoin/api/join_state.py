@@ -21,7 +21,7 @@ from streamjoin.joins.engine import Engine, Step, leave
 from streamjoin.joins.executor import Deliver
 from streamjoin.kernels.interrupts import opened, provisional
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch, owned
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks, time_type, to_key
@@ -33,7 +33,7 @@ Batches = dict[Side, pa.RecordBatch]
 class JoinState:
     """What `StreamJoin` remembers, and what a snapshot holds."""
 
-    config: JoinConfig
+    config: JoinOptions
     opening: Opening = field(default_factory=Opening)
     engine: Engine | None = None
     growth: Growth = field(default_factory=Growth)

@@ -1,7 +1,6 @@
 """What users call to join two finite tables."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -15,8 +14,10 @@ from streamjoin.joins.executor import Deliver
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.kernels.interrupts import held, opened
 from streamjoin.keys.operands import Side
-from streamjoin.options.checks import ColumnPair, check_finite
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import TABLES, TableOptions
+from streamjoin.options.signatures import show_options
+from streamjoin.options.values import ColumnPair
 from streamjoin.plans.batches import as_batch, check_unique
 from streamjoin.plans.prepared import prepare
 from streamjoin.windows import Window
@@ -24,30 +25,28 @@ from streamjoin.windows import Window
 Batches = dict[Side, pa.RecordBatch]
 
 
+@show_options(TABLES)
 def join_tables(
     left: Any,
     right: Any,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    algorithm: str = "auto",
-    order: ColumnPair = None,
-    threads: int | None = None,
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[TableOptions],
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
 
     All rows are there, so the algorithms for rows that come (``"shj_jm"`` and the like) are
-    refused. ``tuning`` sets knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of
-    ``"mway"`` and ``"mpass"``.
+    refused.
+
+    {options}
 
     >>> trades = pa.table({"price": [10.0, 20.0]})
     >>> quotes = pa.table({"price": [10.02, 15.0]})
     >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
     [{'price': 10.0, 'price_right': 10.02}]
     """
-    check_finite(algorithm)
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    config = JoinOptions.check_given(on, window, time, TABLES.read(options), is_finite=True)
     with held(provisional=True):
         engine, batches = _open(config, left, right)
         try:
@@ -66,20 +65,20 @@ def join_tables(
         return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
 
 
+@show_options(TABLES)
 def find_matches(
     left: Any,
     right: Any,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    algorithm: str = "auto",
-    order: ColumnPair = None,
-    threads: int | None = None,
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[TableOptions],
 ) -> Results:
     """Join two finite tables as `join_tables` does, but leave the matches where they are.
 
     They may be more than fit into memory: count them, or take the joined rows a batch at a time.
+
+    {options}
 
     >>> trips = pa.table({"distance": [3, 1, 2], "fare": [10, 30, 20]})
     >>> found = find_matches(trips, trips, on="l.distance > r.distance and l.fare < r.fare")
@@ -88,8 +87,7 @@ def find_matches(
     >>> sum(batch.num_rows for batch in found)
     3
     """
-    check_finite(algorithm)
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    config = JoinOptions.check_given(on, window, time, TABLES.read(options), is_finite=True)
     with held(provisional=True):
         engine, batches = _open(config, left, right)
         counted = config.is_counted
@@ -98,7 +96,7 @@ def find_matches(
 
 
 def _join(
-    config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver | None = None
+    config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver | None = None
 ) -> list[Any]:
     """Join two tables, whose rows are all there."""
     prepared = {side: prepare(engine.plan, side, batch) for side, batch in batches.items()}
@@ -109,7 +107,7 @@ def _join(
     return list(closed.join(prepared, given))
 
 
-def _open(config: JoinConfig, left: Any, right: Any) -> tuple[Engine, Batches]:
+def _open(config: JoinOptions, left: Any, right: Any) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
     with opened():  # they may be readers, which wait for more
         batches: Batches = {"left": as_batch(left), "right": as_batch(right)}

@@ -6,12 +6,13 @@ import pyarrow as pa
 
 from streamjoin.conditions import Condition, is_symmetric
 from streamjoin.expressions.depth import deep
+from streamjoin.indexes.catalogue import BY_EQUALITY, EAGER, LAZY
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.deliver import Delivery, gather
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
-from streamjoin.joins.equality.registry import make_lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
@@ -24,8 +25,8 @@ from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
 from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.keys.hashing import process_seed
 from streamjoin.keys.operands import Side
-from streamjoin.options.advisor import EAGER, LAZY, advise, check_equality, check_ranges
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import check_equality, check_key, check_ranges
 from streamjoin.plans.batches import joined_schema
 from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.plan import JoinPlan
@@ -34,7 +35,7 @@ from streamjoin.plans.prepared import Prepared
 
 @deep
 def make_engine(
-    config: JoinConfig,
+    config: JoinOptions,
     schemas: dict[Side, pa.Schema],
     is_self: bool = False,
     deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
@@ -52,19 +53,19 @@ def make_engine(
     plan = bind(condition, config.window, config.time, schemas)
     plan = plan.seeded(process_seed() if seed is None else seed)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
-    algorithm = advise(config.algorithm, plan.has_key, config.on).algorithm
-    check_ranges(algorithm, len(plan.open_ranges), config.on)
+    check_key(config.algorithm, plan.has_key, config.on)
+    check_ranges(config.algorithm, len(plan.open_ranges), config.on)
     schema = joined_schema(schemas["left"], schemas["right"])
     ordering = config.ordering
     numbers = numbers or ordering is not None
-    threads, chooses = config.threads_each, algorithm == "auto"
+    threads, chooses = config.threads_each, config.algorithm == "auto"
 
     def given(found: Found) -> Iterator[Delivery]:
         return deliver(found, schema)
 
     def chains() -> dict[Side, Chain]:
         numbered = numbers or plan.counted is not None
-        return make_chains(plan, config.window, algorithm, numbered, threads, config.cores)
+        return make_chains(plan, config.window, config.algorithm, numbered, threads, config.cores)
 
     join: Executor
     symmetric = symmetry(config, condition) if is_self and plan.same_keys else None
@@ -83,7 +84,7 @@ def make_engine(
 
 
 def make_closing(
-    config: JoinConfig, plan: JoinPlan, deliver: Deliver
+    config: JoinOptions, plan: JoinPlan, deliver: Deliver
 ) -> TumblingJoin | SessionJoin:
     """Return what joins windows that close, without an index."""
     adviser = adviser_of(config)
@@ -103,10 +104,10 @@ def make_closing(
 
 
 def make_closed_rows(
-    config: JoinConfig, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
+    config: JoinOptions, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
 ) -> ClosedRows:
     """Return what joins rows that are all there."""
-    structure = "auto" if config.algorithm in (*LAZY, *EAGER) else config.algorithm
+    structure = "auto" if config.algorithm in BY_EQUALITY else config.algorithm
     judge = adviser or adviser_of(config)
 
     def make_manager(inner: JoinPlan, threads: int) -> Manager:
@@ -123,13 +124,13 @@ def make_closed_rows(
     return ClosedRows(plan, make_manager, choose, config.threads)
 
 
-def adviser_of(config: JoinConfig) -> Adviser:
+def adviser_of(config: JoinOptions) -> Adviser:
     """Return who decides where the algorithm is ``"auto"``."""
     decides = config.algorithm == "auto"
     return Adviser(config.optimize, config.emit, config.threads, decides)
 
 
-def symmetry(config: JoinConfig, condition: Condition) -> bool | None:
+def symmetry(config: JoinOptions, condition: Condition) -> bool | None:
     """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
     if len(set(config.order or ("",))) > 1:  # two orders need two chains
         return None

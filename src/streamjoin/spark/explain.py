@@ -10,16 +10,17 @@ from streamjoin.api.explain import (
     joins_whole,
     split,
 )
+from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
-from streamjoin.options.advisor import advise
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
+from streamjoin.options.rules import check_key
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
 
 
 def explain_join(
     left: DataFrame,
-    config: JoinConfig,
+    config: JoinOptions,
     inputs: Inputs,
     routing: str,
     cores: int | str,
@@ -35,7 +36,8 @@ def explain_join(
     waits = not tables or config.follows_rows
     whole = waits and config.closes and joins_whole(keys, inputs.config)
     index, others = split(keys, inputs.config, whole)
-    advice = advise(config.algorithm, plan.has_key, config.on)
+    check_key(config.algorithm, plan.has_key, config.on)
+    advice = advise(config.algorithm)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
     by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
     facts = [

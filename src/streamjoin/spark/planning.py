@@ -20,8 +20,8 @@ from streamjoin.conditions import Band, Condition, Equality, Inequality, NotEqua
 from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.parsing import read_expression, sides
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.options.advisor import advise, check_equality
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import SIDES, JoinPlan
@@ -30,8 +30,6 @@ from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
 from streamjoin.spark.state.facts import Asked
 
-ROUTINGS = ("auto", "hash", "range", "split")
-
 
 @dataclass(frozen=True)
 class Inputs:
@@ -39,7 +37,7 @@ class Inputs:
 
     frames: dict[Side, DataFrame]
     columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have keys beside them
-    config: JoinConfig
+    config: JoinOptions
     schemas: dict[Side, pa.Schema]  # of the frames
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
@@ -63,7 +61,7 @@ class Inputs:
         return [] if ordering is None else ordering.names
 
 
-def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inputs:
+def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> Inputs:
     """Split the condition between Spark and the cores; see the module docstring."""
     frames: dict[Side, DataFrame] = {"left": left, "right": right}
     schemas = {side: arrow_schema(frame.schema, side) for side, frame in frames.items()}
@@ -108,7 +106,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     )
     has_key = bool(parts) or config.time is not None
     check_equality(config.algorithm, bool(computed.equalities), config.on)
-    advise(config.algorithm, has_key, config.on)
+    check_key(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
     time = config.time and keys.compute_times(config.time)
     read = tuple(keys.columns_read())
@@ -127,13 +125,9 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
 
 
 def choose_routing(
-    plan: JoinPlan, config: JoinConfig, routing: str, tables: bool
+    plan: JoinPlan, config: JoinOptions, routing: str, tables: bool
 ) -> tuple[str, str]:
     """Return the routing and the reason for it; refuse one that does not fit."""
-    if routing not in ROUTINGS:
-        raise StreamJoinError(
-            f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
-        )
     part = range_part(plan, tables)
     counted = config.is_counted
     if counted or config.ordering is not None:

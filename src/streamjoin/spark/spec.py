@@ -29,7 +29,7 @@ from streamjoin.kernels.compile import Keys
 from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
@@ -47,7 +47,7 @@ FORMAT = 2  # of the state
 class JoinSpec:
     """A join as its cores need it; equal specs are bound to keys once a process."""
 
-    config: JoinConfig  # of one core's engine, which knows of no order
+    config: JoinOptions  # of one core's engine, which knows of no order
     left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
     right: pa.Schema
     columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side

@@ -22,13 +22,15 @@ from streamjoin.choice.calibration_file import (
     load_thresholds,
     save_thresholds,
 )
-from streamjoin.choice.structure_costs import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
+from streamjoin.choice.structure_costs import DEFAULT_COSTS
 from streamjoin.choice.window_costs import WindowCosts
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.joins.build import make_engine
 from streamjoin.joins.sliding import chain, choosing, sizes
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.prepared import prepare
+from tests.choice.test_structure_costs import NO_INDEX
 from tests.joins.small_streams import CONDITIONS, conditions, fitting, run, steps_of, streams
 from tests.oracle import join_by_count, join_by_time
 
@@ -107,7 +109,7 @@ def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, cou
 
 
 def kinds(join):
-    return ["whole" if name in INDEX_BASED else name for name in structures(join)]
+    return ["whole" if name in WHOLE_WINDOWS else name for name in structures(join)]
 
 
 def push_random(join, generator, size, pushes):
@@ -267,7 +269,7 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
         chain = join._state.engine.chains["left"]
         return {each.structure for each in chain}, chain.layout
     left, right = (side.combine_chunks().to_batches()[0] for side in sides[0])
-    engine = make_engine(JoinConfig.check(on, None), {"left": left.schema, "right": right.schema})
+    engine = make_engine(JoinOptions.check(on, None), {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     return {engine.chains["left"].structure}, engine.chains["left"].layout
 
@@ -310,7 +312,7 @@ def test_the_part_that_holds_fewer_is_looked_at(real_sizes):
     on = "l.a < r.a and abs(l.b - r.b) <= 100000 and l.t <> r.t"
     generator = np.random.default_rng(8)
     left, right = (two_columns(generator, 4096, 1000).to_batches()[0] for _ in range(2))
-    config = JoinConfig.check(on, None, algorithm="spo_join")
+    config = JoinOptions.check(on, None, algorithm="spo_join")
     engine = make_engine(config, {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     layout, parts = engine.chains["left"].layout, engine.plan.ranges

@@ -248,7 +248,7 @@ def test_explain_of_windows_that_have_an_index():
 
 def test_explain_of_sessions_and_tuning():
     window = sj.SessionWindow("1 minute")
-    text = sj.explain("l.k = r.k", window, "t", "prj", emit="auto", tuning={"bits": 9})
+    text = sj.explain("l.k = r.k", window, "t", algorithm="prj", emit="auto", tuning={"bits": 9})
     assert "tuning       bits = 9" in text
     assert "results      when a window closes" in text
     assert "those of one session are joined by l.k = r.k" in text
