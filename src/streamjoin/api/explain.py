@@ -4,7 +4,7 @@ from textwrap import wrap
 from typing import Unpack
 
 from streamjoin.choice.advice import advise, describe_measured
-from streamjoin.choice.calibration_file import load_thresholds
+from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.choice.decision_tree import describe_tree
 from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
 from streamjoin.indexes.catalogue import BY_EQUALITY, LAZY, TWO_KEYS
@@ -87,7 +87,7 @@ def describe_algorithm(condition: Condition, config: JoinOptions) -> str:
     algorithm = config.algorithm
     if algorithm == "auto" and joins_whole(condition, config):
         emit = "close" if config.follows_rows else config.emit
-        told = describe_tree(config.optimize, emit, load_thresholds().windows)
+        told = describe_tree(config.optimize, emit, load_calibration().windows)
         lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
         return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
     keyed = any(not isinstance(part, Residual) for part in condition)

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from streamjoin.calibration.structure_costs import measure_costs
 from streamjoin.calibration.window_costs import measure_windows
-from streamjoin.choice.calibration_file import Thresholds
+from streamjoin.choice.calibration_file import Calibration
 from streamjoin.choice.structure_costs import Costs
 from streamjoin.choice.window_costs import SIZES, WindowCosts
 from streamjoin.indexes.catalogue import ALGORITHMS, SUBWINDOWS, kind_of
@@ -55,7 +55,7 @@ class Cost:
 
 def calibrate(
     rows: int = 1 << 20, seed: int = 1, note: Callable[[object], None] | None = None
-) -> tuple[Thresholds, list[Cost]]:
+) -> tuple[Calibration, list[Cost]]:
     """Measure the structures in a subwindow of so many rows, and derive the thresholds."""
     for name in STRUCTURES:  # compile what is going to be measured
         index, _ = fill(kind_of(name), np.arange(2 * BATCHES[0]), BATCHES[0])
@@ -80,7 +80,7 @@ def calibrate(
     if note is not None:
         note("the constants, now windows that close")
     windows = measure_windows(seed=seed)
-    return Thresholds(large_batch, many, date.today().isoformat(), constants, windows), costs
+    return Calibration(large_batch, many, date.today().isoformat(), constants, windows), costs
 
 
 def as_table(costs: list[Cost]) -> Table:

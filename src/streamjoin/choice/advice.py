@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from streamjoin.choice.calibration_file import load_thresholds
+from streamjoin.choice.calibration_file import load_calibration
+from streamjoin.choice.structure import describe_subwindows, describe_windows
 from streamjoin.indexes.catalogue import ALGORITHMS
 
 
@@ -23,7 +24,7 @@ class Advice:
 
 def describe_measured() -> str:
     """Say when the numbers were measured that ``"auto"`` goes by."""
-    measured = load_thresholds().measured
+    measured = load_calibration().measured
     if measured:
         return f"measured on this machine, {measured}"
     return "'streamjoin calibrate' measures what is best here"
@@ -34,6 +35,6 @@ def advise(algorithm: str, is_counted: bool = False) -> Advice:
     if algorithm == "scan":
         return Advice("scan", "asked for; it compares every pair of rows in the window")
     if algorithm == "auto":
-        thresholds = load_thresholds()
-        return Advice("auto", thresholds.describe_any() if is_counted else thresholds.describe())
+        describe = describe_windows if is_counted else describe_subwindows
+        return Advice("auto", describe(load_calibration()))
     return Advice(algorithm, "asked for")

@@ -29,6 +29,7 @@ from streamjoin.indexes.runs.bi_sort import limit_buffer
 from streamjoin.indexes.trees.chained_index import LENGTH as CHAIN_LENGTH
 from streamjoin.indexes.trees.immutable_tree import FANOUT as IB_FANOUT
 from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
+from streamjoin.indexes.two_keys.crossing import MARK_TUPLE_NS, SCAN_PLACE_NS
 from streamjoin.plans.plan import SUBWINDOWS_PER_WINDOW
 
 B_FANOUT = 40  # f_b: of the places of a block, two thirds are used
@@ -40,8 +41,20 @@ MARGIN = 0.05  # by which another structure must be cheaper
 TYPICAL = 2.0  # matches a row, where the rule is told in words
 
 
+class Saved:
+    """Constants that are kept in a file."""
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Read what was saved; a constant that is missing or too much is an error."""
+        names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        if set(saved) != names:
+            raise ValueError(f"the costs should be {', '.join(sorted(names))}")
+        return cls(**{name: float(saved[name]) for name in names})
+
+
 @dataclass(frozen=True)
-class Costs:
+class Costs(Saved):
     """The constants, in nanoseconds if not said otherwise; the defaults are measured."""
 
     b_search: float = 25  # lambda_b^s, a node in the cache
@@ -61,14 +74,6 @@ class Costs:
     take: float = 40_000  # a piece of rows that has some of them
     forget: float = 35_000  # a push into a whole window more than into a subwindow
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Read what was saved; a constant that is missing or too much is an error."""
-        names = {field.name for field in fields(cls)}
-        if set(saved) != names:
-            raise ValueError(f"the costs should be {', '.join(sorted(names))}")
-        return cls(**{name: float(saved[name]) for name in names})
-
     def spill(self, tuples: float, width: float) -> float:
         """Return the share of a level, in both windows, that does not fit the cache."""
         size = WINDOWS * tuples * width
@@ -84,6 +89,30 @@ class Costs:
 
 
 DEFAULT_COSTS = Costs()
+
+
+@dataclass(frozen=True)
+class TwoKeyCosts(Saved):
+    """What an index by two keys costs beside one by one key, in nanoseconds, about."""
+
+    check_candidate_ns: float = 3.0  # of an index by one key: to write out and check
+    push_ns: float = 100_000.0  # more than with one key: a batch, in Python
+    row_ns: float = 400.0  # more than with one key: to sort, insert and search twice
+    write_match_ns: float = 2.0
+    mark_tuple_ns: float = MARK_TUPLE_NS  # once per batch
+    scan_place_ns: float = SCAN_PLACE_NS
+
+    def cost_row(self, batch: int, window: float, looked_at: float, matches: float) -> float:
+        """Return what a row of a batch costs more by two keys.
+
+        In a window of so many rows, it looks at the places of those that the second key lets pass,
+        and finds its matches.
+        """
+        finding = min(self.mark_tuple_ns * window / batch, self.scan_place_ns * looked_at)
+        return self.push_ns / batch + self.row_ns + finding + self.write_match_ns * matches
+
+
+DEFAULT_TWO_KEY_COSTS = TwoKeyCosts()
 
 
 class Steps(NamedTuple):

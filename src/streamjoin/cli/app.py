@@ -229,15 +229,16 @@ def calibrate(
             constants_table,
             windows_table,
         )
-        from streamjoin.choice.calibration_file import save_thresholds
+        from streamjoin.choice.calibration_file import save_calibration
+        from streamjoin.choice.structure import describe_windows
 
         with Console(stderr=True).status("compiling kernels ...") as status:
-            thresholds, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
+            found, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
         Console().print(as_table(costs))
-        Console().print(constants_table(thresholds.costs))
-        Console().print(windows_table(thresholds.windows))
-        path = save_thresholds(thresholds)
-        typer.echo(f"auto takes {thresholds.describe_any()}\nwritten to {path}")
+        Console().print(constants_table(found.costs))
+        Console().print(windows_table(found.windows))
+        path = save_calibration(found)
+        typer.echo(f"auto takes {describe_windows(found)}\nwritten to {path}")
 
 
 @contextmanager

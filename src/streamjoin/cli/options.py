@@ -71,8 +71,10 @@ def take_options(entry: EntryPoint) -> Callable[[Command], Command]:
         own = signature(command)
         named = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
         options = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotate(entry, name))
-            for name in entry.table
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=each.default, annotation=annotate(entry, name)
+            )
+            for name, each in entry.table.items()
         ]
         command.__signature__ = own.replace(  # type: ignore[attr-defined]
             parameters=[each.replace(kind=Parameter.KEYWORD_ONLY) for each in [*named, *options]]
@@ -86,14 +88,13 @@ def take_options(entry: EntryPoint) -> Callable[[Command], Command]:
 def annotate(entry: EntryPoint, name: str) -> Any:
     """Return the type of an option, and its help, as typer takes them."""
     option, form = entry.table[name], FORMS[entry.types[name]]
-    default = None if option.default is None else str(option.default)
     return Annotated[
         form.kind,
         typer.Option(
             f"--{name.replace('_', '-')}",
             metavar=form.metavar,
             help=mark_up(option.meaning),
-            show_default=default or False,
+            show_default=option.default is not None,
         ),
     ]
 

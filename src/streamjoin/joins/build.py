@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
+from streamjoin.choice.algorithm import Adviser
+from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.conditions import Condition, is_symmetric
 from streamjoin.expressions.depth import deep
 from streamjoin.indexes.catalogue import BY_EQUALITY, EAGER, LAZY
@@ -19,7 +21,6 @@ from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.joins.split.executor import SplitExecutor
-from streamjoin.joins.tumbling.adviser import Adviser
 from streamjoin.joins.tumbling.closed import ClosedRows
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
 from streamjoin.joins.tumbling.join import TumblingJoin
@@ -125,9 +126,9 @@ def make_closed_rows(
 
 
 def adviser_of(config: JoinOptions) -> Adviser:
-    """Return who decides where the algorithm is ``"auto"``."""
-    decides = config.algorithm == "auto"
-    return Adviser(config.optimize, config.emit, config.threads, decides)
+    """Build the adviser that picks the algorithm where it is ``"auto"``."""
+    decides, costs = config.algorithm == "auto", load_calibration().windows
+    return Adviser(config.optimize, config.emit, config.threads, costs, decides)
 
 
 def symmetry(config: JoinOptions, condition: Condition) -> bool | None:

@@ -28,7 +28,6 @@ from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.sliding.choosing import choose, choose_order
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
@@ -223,9 +222,9 @@ class TableCores:
                 samples = {self.stored: stored.keys.sample(), probing: batch.keys.sample()}
                 keeper = manager.chains[self.stored]
                 if manager.chooses:
-                    choose(keeper, self.stored, samples, len(batch), len(stored))
+                    keeper.choose(self.stored, samples, len(batch), len(stored))
                 else:
-                    choose_order(keeper, self.stored, samples)
+                    keeper.choose_order(self.stored, samples)
                 manager.chains[probing].layout = keeper.layout
                 window = keeper.alone(stored)
             manager.sort([batch])

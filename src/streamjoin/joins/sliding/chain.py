@@ -23,6 +23,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from streamjoin.choice.calibration_file import load_calibration
+from streamjoin.choice.structure import (
+    Choice,
+    Samples,
+    Stored,
+    choose,
+    choose_again,
+    choose_order,
+)
 from streamjoin.indexes.catalogue import TWO_KEYS, WHOLE_WINDOWS, make_index
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.trees.window_index import WindowIndex
@@ -77,6 +86,31 @@ class Chain:
     @choices.setter
     def choices(self, choices: tuple[Layout, str, int | None, int, int]) -> None:
         self.layout, self.structure, self.greatest, self.pushes, self.arrived = choices
+
+    def know(self, side: Side, rows: int = 0) -> Stored:
+        """Return what a choice goes by; ``rows`` of the window, where the chain does not know."""
+        last = Choice(self.layout, self.structure, self.greatest)
+        held = max(rows, self.sizes.rows, len(self))
+        return Stored(side, last, held, self.expected, self.sizes.rows)
+
+    def choose(self, side: Side, samples: Samples, batch: int, rows: int = 0) -> None:
+        """Choose layout and structure of the next subwindow."""
+        stored = self.know(side, rows)
+        self.adopt(choose(self.plan, stored, samples, batch, load_calibration()))
+
+    def choose_again(self, side: Side, samples: Samples, batch: int) -> None:
+        """Choose the structure of the next subwindow, beside one that is not full."""
+        stored = self.know(side)
+        self.adopt(choose_again(self.plan, stored, samples, batch, load_calibration()))
+
+    def choose_order(self, side: Side, samples: Samples) -> None:
+        """Choose the layout of the next subwindow; the structure was asked for."""
+        self.adopt(choose_order(self.plan, self.know(side), samples))
+
+    def adopt(self, choice: Choice) -> None:
+        """Make the next subwindow like that."""
+        self.layout, self.structure = choice.layout, choice.structure
+        self.greatest = choice.greatest
 
     @property
     def expected(self) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamjoin.joins.executor import Deliver
-from streamjoin.joins.sliding.choosing import choose, choose_order
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
@@ -26,9 +25,9 @@ def join_prepared(
     chain = manager.chains[stored]
     samples = {side: batch.keys.sample() for side, batch in batches.items()}
     if manager.chooses:
-        choose(chain, stored, samples, len(batches[probing]), len(batches[stored]))
+        chain.choose(stored, samples, len(batches[probing]), len(batches[stored]))
     else:
-        choose_order(chain, stored, samples)
+        chain.choose_order(stored, samples)
     manager.chains[probing].layout = chain.layout
     manager.sort(list(batches.values()))
     yield from manager.probe([(batches[probing], [chain.alone(batches[stored])])], deliver)

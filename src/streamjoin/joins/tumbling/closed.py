@@ -27,12 +27,12 @@ from streamjoin.joins.executor import Deliver
 from streamjoin.joins.rows import Rows
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.kernels.compile import Keys
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import first_keys, word_keys
 
 MUCH = 1 << 30  # bytes of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
@@ -51,15 +51,6 @@ class Held:
         rows = Rows(copies=False)
         rows.append(batch.rows)
         return cls(rows, batch.keys)
-
-
-def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
-    """Return one key a row for all equalities, and whether equal ones mean that all hold."""
-    if not plan.equalities:
-        return np.zeros(keys.rows, np.int64), True
-    if len(plan.equalities) == 1 and plan.equalities[0].exact:
-        return keys.equalities[0], True
-    return plan.hash_equalities(keys), False
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: Held, exact: bool) -> Found:
@@ -186,8 +177,3 @@ class ClosedRows:
 def planned(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
     return Prepared(plan, batch.side, batch.rows, first_keys(batch.keys, plan))
-
-
-def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
-    """Return as many equalities as a plan has, and the ranges."""
-    return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)

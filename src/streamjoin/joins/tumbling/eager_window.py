@@ -19,10 +19,11 @@ from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import Held, found_of, planned, word_keys
+from streamjoin.joins.tumbling.closed import Held, found_of, planned
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import word_keys
 
 
 @dataclass(frozen=True)

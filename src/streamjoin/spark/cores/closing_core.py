@@ -22,11 +22,11 @@ import pyarrow as pa
 from streamjoin.joins.executor import Clock
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.tumbling.join import TumblingJoin
-from streamjoin.joins.tumbling.pending import window_numbers
 from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import window_numbers
 from streamjoin.spark.cores.cache import Kept
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing.receiving import Arrived, receive
