@@ -108,3 +108,10 @@ def test_they_survive_json(window, options):
     time = "t" if window.is_timed else None
     asked = JoinOptions.check("l.x = r.x", window, time, **options)
     assert JoinOptions.from_json(json.loads(json.dumps(asked.to_json()))) == asked
+
+
+def test_an_option_that_an_older_version_lacked_is_as_by_default():
+    asked = JoinOptions.check("l.x = r.x", sj.CountWindow(5), threads=2)
+    saved = asked.to_json()
+    del saved["optimize"], saved["cores"]
+    assert JoinOptions.from_json(saved) == asked

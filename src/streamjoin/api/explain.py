@@ -45,7 +45,7 @@ def explain(
     window       none: two finite tables
     index        a hash of l.symbol = r.symbol, then l.price - r.price
     filter       nothing else
-    algorithm    bi_sort: asked for
+    algorithm    bi_sort: asked for; good for large batches and for many matches
                  (sorted arrays with an index and an insertion buffer, PanJoin)
     threads      2
 

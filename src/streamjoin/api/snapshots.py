@@ -124,7 +124,7 @@ def load_config(fields: dict[str, Any]) -> JoinOptions:
     refuse_unless(max(fields["cores"], fields["threads"]) <= MOST_THREADS, "so many threads")
     checked = JoinOptions.from_json(fields)
     allowed = checked.to_json()
-    refuse_unless(fields == allowed, f"the options are {fields} and should be {allowed}")
+    refuse_unless(allowed | fields == allowed, f"the options are {fields} and should be {allowed}")
     return checked
 
 

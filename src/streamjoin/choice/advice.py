@@ -37,4 +37,4 @@ def advise(algorithm: str, is_counted: bool = False) -> Advice:
     if algorithm == "auto":
         describe = describe_windows if is_counted else describe_subwindows
         return Advice("auto", describe(load_calibration()))
-    return Advice(algorithm, "asked for")
+    return Advice(algorithm, f"asked for; good for {ALGORITHMS[algorithm].good_for}")

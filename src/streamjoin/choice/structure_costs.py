@@ -35,6 +35,7 @@ from streamjoin.plans.plan import SUBWINDOWS_PER_WINDOW
 B_FANOUT = 40  # f_b: of the places of a block, two thirds are used
 B_BYTES, IB_BYTES = 20, 12.4  # a tuple, in leaves that are as full as that
 WINDOWS = 2  # that share the cache
+PREDICTED = tuple(name for name in WHOLE_WINDOWS if ALGORITHMS[name].cost)  # and so compared
 SHARES = (0.25, 0.5, 0.25)  # of a window's live rows: oldest subwindow, middle, newest; on average
 TOGETHER = 1.5  # putting pieces together costs as much as fetching from so many
 MARGIN = 0.05  # by which another structure must be cheaper
@@ -257,7 +258,7 @@ def push_cost(costs: Costs, structure: str, window: float, matches: float, batch
 
 def cheapest_index(costs: Costs, window: float, matches: float, batch: float) -> tuple[str, float]:
     """Return the index of a whole window that costs a push least, and what it costs."""
-    pushes = {name: push_cost(costs, name, window, matches, batch) for name in WHOLE_WINDOWS}
+    pushes = {name: push_cost(costs, name, window, matches, batch) for name in PREDICTED}
     best = min(pushes, key=pushes.__getitem__)
     return best, pushes[best]
 
@@ -272,7 +273,7 @@ def prefer_index(
     """
     best, least = cheapest_index(costs, window, matches, batch)
     sorted_runs = push_cost(costs, "bi_sort", window, matches, batch)
-    if current in WHOLE_WINDOWS:
+    if current in PREDICTED:
         now = push_cost(costs, current, window, matches, batch)
         if min(least, sorted_runs) >= (1 - MARGIN) * now:
             return current

@@ -50,7 +50,7 @@ class Algorithm:
     name: str
     family: Family
     what: str  # it is, and who published it
-    good_for: str
+    good_for: str  # where it is asked for, `explain` says it
     home: str  # module, and class or function that makes it
     cost: str | None = None  # where "auto" predicts it: a function of `choice.structure_costs`
     in_auto: bool = True  # whether "auto" ever takes it
@@ -86,7 +86,7 @@ CATALOGUE = (
         "bi_sort",
         Family.SUBWINDOWS,
         "sorted arrays with an index and an insertion buffer, PanJoin",
-        "large batches, many matches; most joins",
+        "large batches and for many matches",
         "indexes.runs.bi_sort:BISort",
         cost="bi_sort_join",
         takes_threads=True,
@@ -125,7 +125,7 @@ CATALOGUE = (
         "ib_chain",
         Family.WHOLE_WINDOWS,
         "a chain of B+-trees, all but the newest immutable",
-        "the same with more probes",
+        "a row at a time, where each is searched for often",
         "indexes.trees.chained_index:IBChain",
         cost="ib_chain_join",
     ),
@@ -133,7 +133,7 @@ CATALOGUE = (
         "im_tree",
         Family.WHOLE_WINDOWS,
         "an immutable B+-tree and a small one for new rows, merged from time to time",
-        "a few rows at a time, threads that share the window",
+        "a few rows at a time, and threads that share the window",
         "indexes.trees.im_tree:IMTree",
         cost="im_tree_join",
     ),
@@ -141,7 +141,7 @@ CATALOGUE = (
         "pim_tree",
         Family.WHOLE_WINDOWS,
         "an immutable B+-tree with many small ones for new rows, merged from time to time",
-        "a few rows at a time in a large window, threads that share the window",
+        "a few rows at a time in a large window, and threads that share it",
         "indexes.trees.pim_tree:PIMTree",
         cost="pim_tree_join",
     ),
@@ -180,7 +180,7 @@ CATALOGUE = (
         "mway",
         Family.LAZY,
         "sorted runs, merged all at once",
-        "comparison with the others",
+        "comparisons; it is seldom the fastest",
         "joins.equality.mway:MWay",
         in_auto=False,
         knobs=(RUN_ROWS,),
@@ -212,7 +212,7 @@ CATALOGUE = (
         "pmj_jm",
         Family.EAGER,
         "progressive merge join over a join matrix",
-        "rows that come faster than that, if left has far fewer",
+        "rows that come faster than they can be joined one by one, if left has far fewer",
         "joins.equality.algorithms:pmj_jm",
         knobs=(DELTA,),
     ),
@@ -220,7 +220,7 @@ CATALOGUE = (
         "pmj_jb",
         Family.EAGER,
         "progressive merge join over a join biclique",
-        "rows that come faster than that",
+        "rows that come faster than they can be joined one by one",
         "joins.equality.algorithms:pmj_jb",
         knobs=(DELTA, GROUP),
     ),

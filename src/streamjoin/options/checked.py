@@ -103,11 +103,12 @@ class JoinOptions:
         """Read what `to_json` returned, and check it as if a user had asked for it."""
         window = read_window(saved["window"])
         options = {
-            name: option.write(saved[option.field or name])
+            name: option.write(saved[field])
             for name, option in STREAMS.table.items()
+            if (field := option.field or name) in saved  # an older version may lack it
         }
         if window is None or not window.closes:
-            del options["emit"]  # of other windows it is no option, and "close"
+            options.pop("emit", None)  # of other windows it is no option, and "close"
         return cls.check_given(saved["on"], window, saved["time"], STREAMS.read(options))
 
     def to_json(self) -> dict[str, Any]:
