@@ -12,6 +12,7 @@ from streamjoin.cli.options import FORMS
 from streamjoin.jobs.reading import FITTING, OPTIONS
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.options import ENTRY_POINTS, SPARK, STREAMS, TABLES
+from streamjoin.windows import WINDOWS
 
 ROWS = pa.table({"x": [1]})
 FUNCTIONS = {
@@ -46,6 +47,13 @@ def test_help_tells_what_they_mean(function, entry):
     assert "{options}" not in text
     for name, option in entry.table.items():
         assert f"{name}: {' '.join(option.meaning.split())}" in text
+
+
+def test_help_tells_which_windows_there_are():
+    text = " ".join(inspect.getdoc(sj.StreamJoin).split())
+    for kind in WINDOWS:
+        assert f"`{kind.__name__}` ({kind.pairs})" in text
+        assert all(f'``"{each}"``' in text for each in kind.texts)
 
 
 def test_spark_shows_them_too():

@@ -38,11 +38,7 @@ class StreamJoin:
     on:
         The condition as SQL text over the aliases ``l`` and ``r``, or a `Condition`.
     window:
-        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last
-        n rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between them); or one of them as text:
-        ``"10 minutes"``, ``"before 1 hour, after 5 minutes"``, ``"count 1000"``,
-        ``"tumbling 1 hour"``, ``"session 10 minutes"``.
+        {window}
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`; one name means
         both.

@@ -16,6 +16,7 @@ import typer
 from streamjoin.errors import StreamJoinError
 from streamjoin.options.options import STREAMS, EntryPoint
 from streamjoin.options.values import ColumnPair, Knobs, Ordered
+from streamjoin.windows import WINDOWS
 from streamjoin.windows.durations import Duration
 
 if TYPE_CHECKING:
@@ -36,11 +37,13 @@ WindowOption = Annotated[
         "--window",
         "-w",
         metavar="WINDOW",
-        help="How far apart a pair may be: [green]10 minutes[/green] in time, "
-        "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
-        "or [green]count 1000, 2000[/green] for left and right. Or what a pair shares: "
-        "[green]tumbling 1 hour[/green], [green]tumbling 1 hour offset 15 minutes[/green], "
-        "[green]session 10 minutes[/green].",
+        help="What makes a pair. "
+        + " ".join(
+            f"{kind.__name__}: {kind.pairs}, as in "
+            + " or ".join(f"[green]{text}[/green]" for text in kind.texts)
+            + "."
+            for kind in WINDOWS
+        ),
     ),
 ]
 TimeOption = Annotated[

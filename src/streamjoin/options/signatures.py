@@ -2,7 +2,8 @@
 
 A function that takes ``**options: Unpack[StreamOptions]`` is checked by type checkers, and shows
 nothing but ``**options``. `show_options` replaces that in its signature by the options themselves,
-with types and defaults, and the line ``{options}`` of its docstring by what they mean.
+with types and defaults, the line ``{options}`` of its docstring by what they mean, and the line
+``{window}`` by the windows that there are.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from textwrap import fill, indent
 from typing import TypeVar
 
 from streamjoin.options.options import EntryPoint
+from streamjoin.options.values import join_words
+from streamjoin.windows import WINDOWS
 
 WIDTH = 96  # of a paragraph
 Shown = TypeVar("Shown", bound=Callable[..., object])
@@ -29,7 +32,8 @@ def show_options(entry: EntryPoint) -> Callable[[Shown], Shown]:
         shown.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
         if shown.__doc__ is not None:  # with -OO there is none
             text = cleandoc(shown.__doc__)
-            shown.__doc__ = text.replace("{options}", describe_options(entry))
+            text = text.replace("{options}", describe_options(entry))
+            shown.__doc__ = text.replace("    {window}", as_paragraph(describe_windows()))
         return shown
 
     return show
@@ -38,6 +42,17 @@ def show_options(entry: EntryPoint) -> Callable[[Shown], Shown]:
 def describe_options(entry: EntryPoint) -> str:
     """Return what the options mean, a paragraph for each."""
     return "\n".join(
-        f"{name}:\n{indent(fill(option.meaning, WIDTH - 4), '    ')}"
-        for name, option in entry.table.items()
+        f"{name}:\n{as_paragraph(option.meaning)}" for name, option in entry.table.items()
     )
+
+
+def describe_windows() -> str:
+    """Return which windows there are, and how they are written in text."""
+    kinds = join_words(f"`{kind.__name__}` ({kind.pairs})" for kind in WINDOWS)
+    texts = ", ".join(f'``"{text}"``' for kind in WINDOWS for text in kind.texts)
+    return f"{kinds}; or one of them as text: {texts}."
+
+
+def as_paragraph(text: str) -> str:
+    """Wrap a text, and indent it below its heading."""
+    return indent(fill(text, WIDTH - 4), "    ")

@@ -54,10 +54,8 @@ def join(
     on:
         The condition as SQL text over the aliases ``l`` and ``r``: any function that Spark knows.
     window:
-        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last n
-        rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between), or one of them as text, such as
-        ``"10 minutes"``. Tables may be joined without one.
+        {window}
+        Tables may be joined without one.
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`. Streams need
         `withWatermark` on both of them.
