@@ -23,7 +23,7 @@ from streamjoin.joins.messages import Step, Work
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.windows import CountWindow, Window
@@ -61,7 +61,7 @@ def make_join(
     **options: Any,
 ) -> Engine:
     """Make a join of two streams of one schema; options are those of `streamjoin.StreamJoin`."""
-    config = JoinConfig.check(on, window, time, **options)
+    config = JoinOptions.check(on, window, time, **options)
     return make_engine(config, dict.fromkeys(SIDES, schema), deliver=deliver)
 
 

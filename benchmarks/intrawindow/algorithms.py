@@ -11,9 +11,10 @@ from typing import Any
 
 from benchmarks.harness.turns import repeat
 from benchmarks.intrawindow.simulator import EncodedWorkload, Outcome, run_eager, run_lazy
+from streamjoin.indexes.catalogue import EAGER, LAZY
+from streamjoin.joins.equality.algorithms import make_eager, make_lazy
 from streamjoin.joins.equality.pmj import DELTA
 from streamjoin.joins.equality.protocol import Eager
-from streamjoin.joins.equality.registry import EAGER, LAZY, make_eager, make_lazy
 
 THREADS = 2
 RUNS, ENOUGH = 3, 5.0  # of a join; seconds after which it is not run again

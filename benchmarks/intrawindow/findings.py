@@ -11,7 +11,7 @@ from benchmarks.harness.report import Report
 from benchmarks.intrawindow.algorithms import HASH, LABELS, SORT, Outcomes
 from benchmarks.intrawindow.knobs import Costs
 from benchmarks.intrawindow.sweeps import METRICS, Sweep
-from streamjoin.joins.equality.registry import EAGER, LAZY
+from streamjoin.indexes.catalogue import EAGER, LAZY
 
 Finding = dict[str, Any]
 LEVEL = 0.1  # below this difference, figures of so few runs say nothing

@@ -18,7 +18,8 @@ from benchmarks.intrawindow.algorithms import LABELS, THREADS
 from benchmarks.intrawindow.sizes import shrink_rows
 from benchmarks.intrawindow.static import Block, write_pairs
 from benchmarks.intrawindow.workloads import Workload, make_static_micro
-from streamjoin.joins.equality.registry import LAZY, make_lazy
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.words import encode
 
 TARGET, ROWS, REPEATS = 1.5, 6_400_000, 5

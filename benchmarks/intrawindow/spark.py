@@ -30,7 +30,7 @@ from benchmarks.harness.spark.session import CORES, MEMORY, open_workbench
 from streamjoin import spark as sjs
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.closing_core import ClosingCore
@@ -92,7 +92,7 @@ def build_join(spark: SparkSession, streams: Streams, emit: str) -> DataFrame:
 def build_storing(spark: SparkSession, streams: Streams) -> DataFrame:
     """Return the pipeline that gives as many rows as the join."""
     left, right = (streams.read(spark, side) for side in SIDES)
-    config = JoinConfig.check(streams.on, WINDOW, streams.time)
+    config = JoinOptions.check(streams.on, WINDOW, streams.time)
     return build_without_join(left, right, config, StoringClosingProcessor)
 
 

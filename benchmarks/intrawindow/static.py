@@ -35,8 +35,9 @@ from benchmarks.intrawindow.inputs import make_rovio, make_stock
 from benchmarks.intrawindow.simulator import BLOCK, SHARED, STEP, EncodedWorkload, encode_workload
 from benchmarks.intrawindow.sizes import ROUNDS, SHRINK
 from benchmarks.intrawindow.workloads import Workload, make_static_micro
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.pieces import Piece
-from streamjoin.joins.equality.registry import LAZY, make_lazy
 from streamjoin.kernels.compile import RowIds
 from streamjoin.kernels.threads import share
 

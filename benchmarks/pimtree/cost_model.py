@@ -12,7 +12,8 @@ from benchmarks.harness.report import Report
 from benchmarks.harness.scale import Scale, Sized
 from benchmarks.pimtree.sizes import MODELLED_WINDOWS
 from streamjoin.calibration.structure_costs import measure_costs
-from streamjoin.choice.structure_costs import INDEX_BASED, Costs, steps_of
+from streamjoin.choice.structure_costs import Costs, steps_of
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 
 Measure = Callable[[str, int], float]  # takes a structure's name and a window; nanoseconds a tuple
 
@@ -25,7 +26,7 @@ def measure_predictions(
     report: Report,
     scale: Scale,
     measure: Measure,
-    structures: tuple[str, ...] = INDEX_BASED,
+    structures: tuple[str, ...] = WHOLE_WINDOWS,
     costs: Costs | None = None,
 ) -> Figure:
     """Draw what is predicted beside what is measured, and claim that they are near each other."""

@@ -39,7 +39,7 @@ from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.executor import SplitExecutor, Timing
 from streamjoin.keys.operands import Side
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 from streamjoin.plans.plan import SIDES
 from streamjoin.windows import CountWindow, TimeWindow
 

@@ -36,7 +36,7 @@ from streamjoin.joins.split import gathering
 from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.joins.split.gathering import Combiner, Gatherer, Mixer
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 

@@ -38,7 +38,7 @@ from benchmarks.splitjoin.simulated_flows import (
 )
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine
 from streamjoin.joins.split.executor import CHANNEL_DEPTH, FANOUT
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 
 REHEARSED = [1, 2, 4, 16, 64]  # cores
 PROCESSORS = 2

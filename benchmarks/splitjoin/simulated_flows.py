@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine, Message, Node, Serve
-from streamjoin.joins.sliding.sizes import FEW_ROWS, SUBWINDOWS
+from streamjoin.joins.sliding.sizes import FEW_ROWS
 from streamjoin.joins.split.distribution import group_evenly
+from streamjoin.plans.plan import SUBWINDOWS_PER_WINDOW
 
 
 class SplitFlow(Flow):
@@ -143,7 +144,7 @@ class HandshakeFlow(Flow):
 
 def turn_length(window: int, batch: int, cores: int) -> float:
     """Return how many batches a turn lasts: until a subwindow of a count window is full."""
-    return max(window / max(cores, SUBWINDOWS), FEW_ROWS) / batch
+    return max(window / max(cores, SUBWINDOWS_PER_WINDOW), FEW_ROWS) / batch
 
 
 def run_closed_loop(flow: Flow, messages: int, at_once: int) -> float:

@@ -22,7 +22,7 @@ from benchmarks.harness.turns import take_turns
 from benchmarks.splitjoin.beds import SECONDS, Bed, Form, Load
 from benchmarks.splitjoin.latency import measure_latencies
 from benchmarks.splitjoin.rivals import race_rivals
-from streamjoin.options.ordering import Ordered
+from streamjoin.options.values import Ordered
 
 RATE = "M rows/s, both streams"
 FASTER, LOST = 1.6, 0.10

@@ -12,9 +12,9 @@ from streamjoin.calibration import window_costs as window_measurement
 from streamjoin.calibration.window_costs import measure_windows
 from streamjoin.choice.calibration_file import (
     VARIABLE,
-    Thresholds,
-    load_thresholds,
-    save_thresholds,
+    Calibration,
+    load_calibration,
+    save_calibration,
 )
 from streamjoin.choice.decision_tree import Traits, choose
 from streamjoin.choice.sketches import Sketch
@@ -148,29 +148,29 @@ def test_lines_go_on_beyond_what_was_measured():
 
 def test_costs_round_trip_through_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "calibration.json"))
-    saved = Thresholds(1, 1, "2026-01-31", windows=replace(COSTS, many_matches=inf))
-    save_thresholds(saved)
-    assert load_thresholds() == saved
+    saved = Calibration(1, 1, "2026-01-31", windows=replace(COSTS, many_matches=inf))
+    save_calibration(saved)
+    assert load_calibration() == saved
 
 
 def test_a_file_from_before_has_the_default_costs(monkeypatch, tmp_path):
     path = tmp_path / "old.json"
-    old = asdict(Thresholds(6, 100, "2025-01-31"))
+    old = asdict(Calibration(6, 100, "2025-01-31"))
     del old["windows"]
     path.write_text(json.dumps(old))
     monkeypatch.setenv(VARIABLE, str(path))
-    assert load_thresholds().windows == DEFAULT_WINDOW_COSTS
+    assert load_calibration().windows == DEFAULT_WINDOW_COSTS
 
 
 @pytest.mark.parametrize("name", ["eager", "matrix", "matrix_step"])
 def test_a_file_with_other_costs_is_named(monkeypatch, tmp_path, name):
     path = tmp_path / "other.json"
-    saved = asdict(Thresholds(6, 100, "2025-01-31"))
+    saved = asdict(Calibration(6, 100, "2025-01-31"))
     saved["windows"][name] = [1, 2]
     path.write_text(json.dumps(saved))
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(sj.StreamJoinError, match="is no calibration"):
-        load_thresholds()
+        load_calibration()
 
 
 def test_measuring(monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamjoin.indexes.catalogue import INDEXES
+from streamjoin.indexes.catalogue import ONE_KEY, kind_of
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.runs.bi_sort import BISort
 from streamjoin.indexes.runs.scan import Scan
@@ -17,7 +17,7 @@ from streamjoin.indexes.tables.rap_table import RaPTable
 from streamjoin.indexes.tables.wib_tree import WiBTree
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 
-MAKERS = dict(INDEXES) | {
+MAKERS = {name: kind_of(name) for name in ONE_KEY} | {
     "bi_sort, buffer of 1": lambda capacity=1: BISort(capacity, buffer_capacity=1),
     "bi_sort, buffer of 5": lambda capacity=1: BISort(capacity, buffer_capacity=5),
     "bi_sort, buffer of 64": lambda capacity=1: BISort(capacity, buffer_capacity=64),
@@ -26,7 +26,7 @@ MAKERS = dict(INDEXES) | {
     "wib_tree, leaves of 4": lambda capacity=1: WiBTree(capacity, width=4),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-every_index = pytest.mark.parametrize("kind", INDEXES.values(), ids=INDEXES.keys())
+every_index = pytest.mark.parametrize("kind", map(kind_of, ONE_KEY), ids=ONE_KEY)
 
 SMALL = st.integers(-3, 3)
 EXTREME = st.sampled_from([MIN_KEY, MIN_KEY + 1, -(2**40), -1, 0, 1, 2**40, MAX_KEY - 1, MAX_KEY])

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.options.advisor import EAGER
+from streamjoin.indexes.catalogue import EAGER
 
 TUMBLING, SESSION = sj.TumblingWindow(10), sj.SessionWindow(10)
 both_windows = pytest.mark.parametrize("window", [TUMBLING, SESSION], ids=["tumbling", "session"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.conditions.recognition import parse_condition
-from streamjoin.indexes.catalogue import CROSSED_INDEXES
+from streamjoin.indexes.catalogue import TWO_KEYS
 
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),
@@ -116,7 +116,7 @@ conditions = st.sampled_from(sorted(CONDITIONS))
 def fitting(name, algorithm, timed=False):
     """The same condition, or another where an index by two ranges at once has too few of them."""
     ranges = len(list(parse_condition(CONDITIONS[name][0]).ranges())) + timed
-    return "two inequalities" if algorithm in CROSSED_INDEXES and ranges < 2 else name
+    return "two inequalities" if algorithm in TWO_KEYS and ranges < 2 else name
 
 
 def maybe(values):

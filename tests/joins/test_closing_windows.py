@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.conditions import parse_condition
-from streamjoin.options.advisor import LAZY
+from streamjoin.indexes.catalogue import LAZY
 from tests.joins.closing_streams import (
     KNOBS,
     WINDOWS,
@@ -36,7 +36,7 @@ def test_equalities_when_windows_close(windows, algorithm, data, name, threads):
     rows, window = before_1970(data.draw(streams(most=20))), data.draw(windows)
     tuning = data.draw(st.sampled_from([None, KNOBS.get(algorithm)]))
     on = CONDITIONS[name][0]
-    join = sj.StreamJoin(on, window, "t", algorithm, threads=threads, tuning=tuning)
+    join = sj.StreamJoin(on, window, "t", algorithm=algorithm, threads=threads, tuning=tuning)
     found, _ = go(data, join, rows, arrived := Arrived(), closed_so_far(name, window))
     assert found == expected(arrived.sides, name, window)
     event(f"late rows: {arrived.late > 0}")

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.indexes.catalogue import WINDOW_INDEXES
+from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS, WHOLE_WINDOWS
 from streamjoin.joins import rows as columns
 from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
@@ -48,15 +48,8 @@ def tiny_subwindows(monkeypatch):
 every_join = pytest.mark.parametrize(
     ("algorithm", "threads"),
     [
-        ("bi_sort", 1),
         ("bi_sort", 2),
-        ("rap_table", 1),
-        ("wib_tree", 2),
-        ("b_tree", 1),
-        ("scan", 2),
-        ("ib_chain", 2),
-        ("pim_tree", 2),
-        ("spo_join", 2),
+        *((name, 1 + number % 2) for number, name in enumerate((*ONE_KEY, *TWO_KEYS))),
     ],
 )
 random = settings(max_examples=16, suppress_health_check=list(HealthCheck))
@@ -285,7 +278,7 @@ def test_small_streams_really_make_chains(algorithm, threads):
         found += push(join, left[first : first + 10], right[first : first + 10])
     found += push(join, late)
     chain = join._state.engine.chains["left"]
-    is_whole = algorithm in WINDOW_INDEXES
+    is_whole = algorithm in WHOLE_WINDOWS
     if is_whole:
         assert [type(held) for held in chain] == [WholeWindowSubwindow]
     else:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.options.advisor import EAGER, LAZY
+from streamjoin.indexes.catalogue import EAGER, LAZY
 
 ROWS = 150_000
 WINDOW = 100_000

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins.sliding.choosing import choose_layout
+from streamjoin.choice.structure import choose_layout
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import Layout
 from streamjoin.plans.prepared import prepare

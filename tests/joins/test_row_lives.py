@@ -18,7 +18,7 @@ from streamjoin.joins.deliver import gather, leave_and_name
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.tumbling import closed
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from tests import oracle
 from tests.joins import window_oracle
 
@@ -315,7 +315,7 @@ def test_tables(window, on, is_left):
     dice, diary = Random(5), Diary()
     left, right = (table(draw(dice, 40, 10, first)) for first in (0, 100))
     time = None if window in (None, COUNT) else "t"
-    config = JoinConfig.check(on, window, time, None, "auto", None, 1)
+    config = JoinOptions.check(on, window, time, threads=1)
     engine, batches = table_join._open(config, left, right, diary)
     if window == COUNT:
         found = table_join._find_counted(engine, batches)

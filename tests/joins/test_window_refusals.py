@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
+from streamjoin.indexes.catalogue import EAGER, LAZY
 from streamjoin.joins import build as engines
-from streamjoin.options.advisor import EAGER, LAZY
 from tests.joins.closing_rows import (
     SESSION,
     TUMBLING,
@@ -75,7 +75,7 @@ def test_refusals_give_the_value_and_the_way_out(options, value, way_out):
 
 
 def test_knobs_may_be_numpy_integers():
-    join = sj.StreamJoin("l.k = r.k", TUMBLING, "t", "prj", tuning={"bits": np.uint8(16)})
+    join = sj.StreamJoin("l.k = r.k", TUMBLING, "t", algorithm="prj", tuning={"bits": np.uint8(16)})
     assert join._state.config.tuning == (("bits", 16),)
     join.push(rows((1, 1)), rows((1, 1)))
     assert sj.StreamJoin.restore(join.snapshot()).finish().num_rows == 1
@@ -141,12 +141,12 @@ def test_tables_take_the_knobs_of_an_algorithm(window, monkeypatch):
 def test_algorithms_by_equality_need_one_in_the_condition(algorithm, on):
     """They would compare every pair otherwise; the number of the window is no such equality."""
     with pytest.raises(sj.ConditionError) as caught:
-        sj.StreamJoin(on, TUMBLING, "t", algorithm)
+        sj.StreamJoin(on, TUMBLING, "t", algorithm=algorithm)
     told = on.split(" and ")[-1]
     for each in (repr(algorithm), told, "leave algorithm out", "(l.a = r.a)"):
         assert each.lower() in str(caught.value).lower()
     with pytest.raises(sj.ConditionError, match="joins by equality"):
-        sj.explain(on, TUMBLING, "t", algorithm)
+        sj.explain(on, TUMBLING, "t", algorithm=algorithm)
     if algorithm in LAZY:
         for join in (sj.join_tables, sj.find_matches):
             with pytest.raises(sj.ConditionError, match="joins by equality"):
@@ -157,16 +157,16 @@ def test_algorithms_by_equality_need_one_in_the_condition(algorithm, on):
 def test_names_without_an_alias_may_be_an_equality_once_columns_are_known(algorithm):
     names = {"left": ["a", "t"], "right": ["b", "t"]}
     sides = {side: pa.table([[1], [1]], each) for side, each in names.items()}
-    join = sj.StreamJoin("a = b", TUMBLING, "t", algorithm)
+    join = sj.StreamJoin("a = b", TUMBLING, "t", algorithm=algorithm)
     assert join.push(**sides).num_rows + join.finish().num_rows == 1
-    join = sj.StreamJoin("a <= b", TUMBLING, "t", algorithm)
+    join = sj.StreamJoin("a <= b", TUMBLING, "t", algorithm=algorithm)
     with pytest.raises(sj.ConditionError, match="joins by equality"):
         join.push(**sides)
 
 
 @pytest.mark.parametrize("algorithm", ["prj", "pmj_jb"])
 def test_explain_tells_that_algorithms_by_equality_check_bands_over_pairs(algorithm):
-    text = sj.explain("l.k = r.k and abs(l.x - r.x) <= 1", TUMBLING, "t", algorithm)
+    text = sj.explain("l.k = r.k and abs(l.x - r.x) <= 1", TUMBLING, "t", algorithm=algorithm)
     index, filters = (
         next(line for line in text.splitlines() if line.startswith(name))
         for name in ("index", "filter")

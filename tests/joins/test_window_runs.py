@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.api import snapshots
+from streamjoin.indexes.catalogue import EAGER, LAZY
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
-from streamjoin.options.advisor import EAGER, LAZY
 from tests.joins.closing_rows import (
     SESSION,
     TUMBLING,
@@ -94,7 +94,9 @@ def test_stats(window, emit):
 def test_rows_of_closed_windows_are_forgotten(window, algorithm, emit):
     if window == SESSION and algorithm in EAGER:
         return
-    join = sj.StreamJoin("l.k = r.k", window, "t", algorithm, emit=emit, delay=0, threads=1)
+    join = sj.StreamJoin(
+        "l.k = r.k", window, "t", algorithm=algorithm, emit=emit, delay=0, threads=1
+    )
     live, found = [], 0
     for first in range(0, 3000, 30):
         batch = rows(*((k % 7, first + k) for k in range(10)))
@@ -133,7 +135,14 @@ def test_a_snapshot_holds_the_whole_configuration(algorithm, emit):
     knobs = {"pmj_jb": {"delta": 3, "group": 2}, "prj": {"bits": 4}}.get(algorithm)
     window = sj.TumblingWindow("1 day", "1 hour")
     join = sj.StreamJoin(
-        "l.k = r.k", window, "t", algorithm, threads=2, emit=emit, optimize="latency", tuning=knobs
+        "l.k = r.k",
+        window,
+        "t",
+        algorithm=algorithm,
+        threads=2,
+        emit=emit,
+        optimize="latency",
+        tuning=knobs,
     )
     again = sj.StreamJoin.restore(join.snapshot())
     assert again._state.config == join._state.config

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.options.advisor import EAGER, LAZY
+from streamjoin.indexes.catalogue import EAGER, LAZY
 from tests.joins.window_oracle import sessions, tumbling
 
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
@@ -247,7 +247,7 @@ def test_odd_keys(name, algorithm):
     rows = pa.table({"id": range(len(values)), "k": pa.array(values, type), "t": times})
     expected = expected_pairs(values, times, 2)
     for on in ("l.k = r.k", "l.k = r.k and l.id + r.id >= 0 and l.t - l.t = r.t - r.t"):
-        join = sj.StreamJoin(on, sj.TumblingWindow(2), "t", algorithm, threads=2)
+        join = sj.StreamJoin(on, sj.TumblingWindow(2), "t", algorithm=algorithm, threads=2)
         found = [join.push(rows.slice(at, 4), rows.slice(at, 4)) for at in range(0, len(rows), 4)]
         assert pairs(*found, join.finish()) == expected
     join = sj.StreamJoin("l.k = r.k", sj.SessionWindow(2), time="t")

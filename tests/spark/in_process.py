@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from streamjoin.joins.sliding.manager import Manager
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import prepare
@@ -52,7 +52,7 @@ def make_join(
     **options: Any,
 ) -> JoinSpec:
     """Return what `sjs.join` makes of its arguments, for two sides of one schema."""
-    config = JoinConfig.check(on, **{"window": None, "algorithm": algorithm, **options})
+    config = JoinOptions.check(on, **{"window": None, "algorithm": algorithm, **options})
     inputs = Inputs(
         frames={},
         columns=dict.fromkeys(SIDES, tuple(schema.names)),

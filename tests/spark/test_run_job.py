@@ -95,9 +95,10 @@ def test_a_whole_file(write, tmp_path):
     assert job.is_stream
     assert job.join.window == TimeWindow("10 minutes")
     assert job.join.time == ("ts", "seen")
-    assert job.join.cores == 2
-    assert (job.join.algorithm, job.join.routing, job.join.ordered) == ("auto", "auto", "none")
-    assert (job.join.emit, job.join.optimize) == (None, "throughput")
+    given = job.join.given
+    assert given["cores"] == 2
+    assert (given["algorithm"], given["routing"], given["ordered"]) == ("auto", "auto", "none")
+    assert (given["emit"], given["optimize"]) == (None, "throughput")
     assert job.left.options == {"maxFilesPerTrigger": 1}
     assert job.right.schema == "price double, qty int, seen timestamp"
     assert job.sink.checkpoint == str(tmp_path / "checkpoint")
@@ -155,7 +156,7 @@ def test_overrides(write, tmp_path):
         ],
     )
     assert job.right.path == str(tmp_path / "other")
-    assert job.join.cores == 4
+    assert job.join.given["cores"] == 4
     assert job.join.time == ("ts", "ts")
     assert job.join.on == "l.id = r.id"
     assert job.left.select == ("id", "ts")
@@ -189,13 +190,13 @@ def test_a_count_window_needs_no_watermark(write):
     text = STREAMS.replace('watermark = "5 seconds"\n', "").replace('time = ["ts", "seen"]\n', "")
     job = load_job(write(text), count)
     assert job.join.window == CountWindow(left=100, right=200)
-    assert job.join.order == ("seq", "seq")
+    assert job.join.given["order"] == ("seq", "seq")
 
 
 @pytest.mark.parametrize(("text", "expected"), [("inner", "inner"), ('"outer"', "outer"), ("4", 4)])
 def test_ordered_is_a_name_or_a_number(write, text, expected):
     job = load_job(write(STREAMS), [f"join.ordered={text}"])
-    assert job.join.ordered == expected
+    assert job.join.given["ordered"] == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.errors import StreamJoinError
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
+from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.spark.routing import exchange
 from tests.joins.small_streams import (
     CONDITIONS,
@@ -46,7 +46,7 @@ def spread(name, routing, algorithm, **window):
     sides=streams(),
     name=conditions,
     routing=st.sampled_from(["auto", "hash", "range", "range", "split"]),
-    algorithm=st.sampled_from(sorted([*INDEXES, *CROSSED_INDEXES])),
+    algorithm=st.sampled_from(sorted([*ONE_KEY, *TWO_KEYS])),
     cores=st.integers(1, 5),
     seed=st.integers(0, 999),
 )

@@ -16,9 +16,9 @@ from streamjoin.windows import (
     SessionWindow,
     TimeWindow,
     TumblingWindow,
+    parse_window,
 )
 from streamjoin.windows.durations import format_duration
-from streamjoin.windows.text import parse_window
 
 LARGEST = 2**63 - 1
 

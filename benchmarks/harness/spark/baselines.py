@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 from benchmarks.harness.spark.inputs import MATCHES
 from streamjoin.joins.engine import Choose, Engine
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.api import stream_spec
@@ -136,7 +136,7 @@ class DiscardingProcessor(JoinProcessor):
 
 
 def build_without_join(
-    left: DataFrame, right: DataFrame, config: JoinConfig, processor: MakeProcessor
+    left: DataFrame, right: DataFrame, config: JoinOptions, processor: MakeProcessor
 ) -> DataFrame:
     """Return what `streamjoin.spark.join` returns, with another processor in it."""
     inputs = prepare_inputs(left, right, config)

@@ -32,7 +32,7 @@ from benchmarks.harness.spark.inputs import Shape, Streams, window_seconds, writ
 from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import take_turns
 from streamjoin import spark as sjs
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.spark.session import PROVIDER, ROCKSDB
 from streamjoin.spark.streams import MakeProcessor
 
@@ -121,7 +121,7 @@ def build_join(spark: SparkSession, streams: Streams) -> DataFrame:
 def build_unjoined(spark: SparkSession, streams: Streams, processor: MakeProcessor) -> DataFrame:
     """Return the same pipeline with another processor."""
     left, right = (streams.read(spark, side) for side in ("left", "right"))
-    config = JoinConfig.check(streams.on, streams.extent, streams.time)
+    config = JoinOptions.check(streams.on, streams.extent, streams.time)
     return build_without_join(left, right, config, processor)
 
 

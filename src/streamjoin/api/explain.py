@@ -1,17 +1,19 @@
 """``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
 
-from collections.abc import Mapping
 from textwrap import wrap
+from typing import Unpack
 
-from streamjoin.choice.calibration_file import load_thresholds
+from streamjoin.choice.advice import advise, describe_measured
+from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.choice.decision_tree import describe_tree
 from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
-from streamjoin.options.advisor import CROSSED, EAGER, LAZY, advise, check_ranges, describe_measured
-from streamjoin.options.checks import ColumnPair
-from streamjoin.options.config import JoinConfig
-from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
-from streamjoin.windows.durations import Duration
+from streamjoin.indexes.catalogue import BY_EQUALITY, LAZY, TWO_KEYS
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import STREAMS, StreamOptions
+from streamjoin.options.rules import check_key, check_ranges
+from streamjoin.options.signatures import show_options
+from streamjoin.options.values import ColumnPair, Ordered
+from streamjoin.windows import Window
 
 ORDERS: dict[Ordered, str] = {
     "none": "",
@@ -26,19 +28,12 @@ EMITS = {
 NEXT, WIDTH = "\n" + " " * 13, 87  # where a fact goes on, and how far
 
 
+@show_options(STREAMS)
 def explain(
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    algorithm: str = "auto",
-    delay: Duration | None = None,
-    order: ColumnPair = None,
-    threads: int | None = None,
-    cores: int | None = None,
-    ordered: Ordered = "none",
-    emit: str | None = None,
-    optimize: str = "throughput",
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[StreamOptions],
 ) -> str:
     """Say how the condition is understood, what is indexed, what is filtered, and why.
 
@@ -50,24 +45,16 @@ def explain(
     window       none: two finite tables
     index        a hash of l.symbol = r.symbol, then l.price - r.price
     filter       nothing else
-    algorithm    bi_sort: asked for
+    algorithm    bi_sort: asked for; good for large batches and for many matches
                  (sorted arrays with an index and an insertion buffer, PanJoin)
     threads      2
+
+    It takes what `StreamJoin` takes, and without a window joins tables:
+
+    {options}
     """
-    config = JoinConfig.check(
-        on,
-        window,
-        time,
-        order,
-        algorithm,
-        delay,
-        threads,
-        cores=cores,
-        ordered=ordered,
-        emit=emit,
-        optimize=optimize,
-        tuning=tuning,
-    )
+    config = JoinOptions.check(on, window, time, **options)
+    ordered, delay = config.ordered, options.get("delay")
     condition = config.condition()
     index, filters = split(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
@@ -82,35 +69,31 @@ def explain(
         ("algorithm", describe_algorithm(condition, config)),
         ("tuning", describe_tuning(config)),
         ("cores", describe_cores(config)),
-        ("results", describe_emit(condition, config) if closes(config) else results),
+        ("results", describe_emit(condition, config) if config.closes else results),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
 
 
-def closes(config: JoinConfig) -> bool:
-    """Whether windows close as a whole."""
-    return isinstance(config.window, TumblingWindow | SessionWindow)
-
-
-def joins_whole(condition: Condition, config: JoinConfig) -> bool:
+def joins_whole(condition: Condition, config: JoinOptions) -> bool:
     """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
     if config.algorithm == "auto":
-        return not condition.ranges() and (closes(config) or config.window is None)
-    return config.algorithm in (*LAZY, *EAGER)
+        return not condition.ranges() and (config.closes or config.window is None)
+    return config.algorithm in BY_EQUALITY
 
 
-def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
+def describe_algorithm(condition: Condition, config: JoinOptions) -> str:
     """Say which algorithm serves the join, and why."""
-    algorithm, window = config.algorithm, config.window
+    algorithm = config.algorithm
     if algorithm == "auto" and joins_whole(condition, config):
-        emit = "close" if isinstance(window, SessionWindow) else config.emit
-        told = describe_tree(config.optimize, emit, load_thresholds().windows)
+        emit = "close" if config.follows_rows else config.emit
+        told = describe_tree(config.optimize, emit, load_calibration().windows)
         lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
         return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
     keyed = any(not isinstance(part, Residual) for part in condition)
-    usable = keyed or isinstance(window, TimeWindow) or closes(config) or algorithm == "auto"
-    advice = advise(algorithm, usable, config.on, isinstance(window, CountWindow))
+    usable = keyed or config.time is not None or algorithm == "auto"
+    check_key(algorithm, usable, config.on)
+    advice = advise(algorithm, config.is_counted)
     check_ranges(algorithm, len(ranges_of(condition, config)), config.on)
     reason = advice.reason
     if algorithm == "auto" and len(condition.ranges()) > 1:
@@ -118,7 +101,7 @@ def describe_algorithm(condition: Condition, config: JoinConfig) -> str:
     return f"{advice.algorithm}: {reason}{NEXT}({advice.what})"
 
 
-def describe_emit(condition: Condition, config: JoinConfig) -> str:
+def describe_emit(condition: Condition, config: JoinOptions) -> str:
     """Say when the matches of windows that close come."""
     emit = config.emit
     if emit == "auto" and config.algorithm in LAZY:
@@ -128,19 +111,19 @@ def describe_emit(condition: Condition, config: JoinConfig) -> str:
     return EMITS[emit]
 
 
-def describe_tuning(config: JoinConfig) -> str:
+def describe_tuning(config: JoinOptions) -> str:
     """Say which knobs are set."""
     return ", ".join(f"{name} = {value}" for name, value in config.tuning)
 
 
-def describe_cores(config: JoinConfig) -> str:
+def describe_cores(config: JoinOptions) -> str:
     """Say how the windows are spread, if they are."""
     if config.cores == 1:
         return ""
     return f"{config.cores}: each stores its turn of the rows and is probed with all (SplitJoin)"
 
 
-def split(condition: Condition, config: JoinConfig, whole: bool) -> tuple[str, str]:
+def split(condition: Condition, config: JoinOptions, whole: bool) -> tuple[str, str]:
     """Say what the index is sorted by, and what is checked over the candidates it gives.
 
     There is none where rows are joined as a ``whole``.
@@ -157,7 +140,7 @@ def split(condition: Condition, config: JoinConfig, whole: bool) -> tuple[str, s
     elif ranges:
         choice = choice_of(ranges, config.algorithm, config.time is not None)
         index = f"{index}, then {choice}" if index else choice
-        if len(ranges) > 2 or config.algorithm not in CROSSED:
+        if len(ranges) > 2 or config.algorithm not in TWO_KEYS:
             checked.append("the others of these")
     filters = []
     for part in condition.residuals:
@@ -170,30 +153,27 @@ def split(condition: Condition, config: JoinConfig, whole: bool) -> tuple[str, s
     return index or "nothing: every pair is a candidate", ", ".join(checked) or "nothing else"
 
 
-def describe_whole(config: JoinConfig) -> str:
+def describe_whole(config: JoinOptions) -> str:
     """Say which rows are joined when, where there is no index."""
     if config.window is None:
         return "all rows are there, and joined"
-    if isinstance(config.window, SessionWindow):
-        if config.emit == "eager":
-            return "as they come, rows of one session are joined"
-        return "rows wait, and those of one session are joined"
+    unit = config.window.unit
     return {
-        "close": "rows wait, and those of one window are joined",
-        "eager": "as they come, rows of one window are joined",
-        "auto": "as they come, or at once at its end, rows of one window are joined",
+        "close": f"rows wait, and those of one {unit} are joined",
+        "eager": f"as they come, rows of one {unit} are joined",
+        "auto": f"as they come, or at once at its end, rows of one {unit} are joined",
     }[config.emit]
 
 
-def ranges_of(condition: Condition, config: JoinConfig) -> list[str]:
+def ranges_of(condition: Condition, config: JoinOptions) -> list[str]:
     """Return what rows can be ordered by."""
-    window = [] if config.time is None or closes(config) else ["the time window"]
+    window = [] if config.time is None or config.closes else ["the time window"]
     return [*(name_of(part) for part in condition.ranges()), *window]
 
 
 def choice_of(ranges: list[str], algorithm: str, timed: bool) -> str:
     """Say how many of several parts are indexed, and how they are chosen."""
-    if algorithm in CROSSED:
+    if algorithm in TWO_KEYS:
         if len(ranges) == 2:
             return f"{' and '.join(ranges)} at once"
         names = ", ".join(ranges)

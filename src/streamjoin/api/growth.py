@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from streamjoin.errors import StreamJoinWarning
 from streamjoin.joins.engine import Engine
 from streamjoin.kernels.compile import MIN_KEY
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks
-from streamjoin.windows import SessionWindow, TimeWindow, TumblingWindow, Window
 
 MANY_ROWS = 100_000
 MANY_WINDOWS = 10
@@ -37,9 +36,10 @@ class Growth:
     newest: int | None = None
     is_told: bool = False
 
-    def watch(self, config: JoinConfig, engine: Engine) -> None:
+    def watch(self, config: JoinOptions, engine: Engine) -> None:
         """Warn if nothing leaves the windows; to be called before each push."""
-        if self.is_told or config.window is None or not engine.newest:
+        span_us = None if config.window is None else config.window.span_us
+        if self.is_told or span_us is None or not engine.newest:
             return
         rows, newest = sum(engine.counters.rows.values()), max(engine.newest.values())
         if self.newest is None or engine.watermark != self.watermark:
@@ -49,23 +49,13 @@ class Growth:
             return
         if rows - self.rows <= MANY_ROWS:
             return
-        if newest - self.newest > MANY_WINDOWS * ticks(length_us(config.window), engine.plan):
+        if newest - self.newest > MANY_WINDOWS * ticks(span_us, engine.plan):
             self.is_told = True
             message = describe(config, engine, rows - self.rows)
             warnings.warn(message, StreamJoinWarning, stacklevel=depth_of_package())
 
 
-def length_us(window: Window) -> int:
-    """Return how far apart rows of one window may be; of sessions, neighbours."""
-    if isinstance(window, TimeWindow):
-        return window.before_us + window.after_us
-    if isinstance(window, TumblingWindow):
-        return window.length_us
-    assert isinstance(window, SessionWindow)
-    return window.gap_us
-
-
-def describe(config: JoinConfig, engine: Engine, rows: int) -> str:
+def describe(config: JoinOptions, engine: Engine, rows: int) -> str:
     """Say what grows, and what to do about it."""
     grown = (
         f"{rows:,} rows, over more than {MANY_WINDOWS} times {config.window}, are all still held"

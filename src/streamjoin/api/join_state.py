@@ -22,7 +22,7 @@ from streamjoin.joins.executor import Deliver
 from streamjoin.joins.lives import LifeObserver
 from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch, copy_batch
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks, time_type, to_key
@@ -34,7 +34,7 @@ Batches = dict[Side, pa.RecordBatch]
 class JoinState:
     """What `StreamJoin` remembers, and what a snapshot holds."""
 
-    config: JoinConfig
+    config: JoinOptions
     opening: Opening = field(default_factory=Opening)
     engine: Engine | None = None
     growth: Growth = field(default_factory=Growth)

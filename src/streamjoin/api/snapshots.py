@@ -24,10 +24,9 @@ So a snapshot that was tampered with gives another join that could have been, or
 as everything does that goes wrong while one is read. Cost of the checks: a pass over the tuples.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ from streamjoin.api.join_state import JoinState
 from streamjoin.api.opening import Opening
 from streamjoin.api.snapshot_file import Parts, read_parts, write_parts
 from streamjoin.errors import SnapshotError
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, kind_of
+from streamjoin.indexes.catalogue import EAGER, TWO_KEYS, WHOLE_WINDOWS, kind_of
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
 from streamjoin.joins.build import make_engine
@@ -48,16 +47,14 @@ from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
 from streamjoin.kernels.interrupts import checkpoint, shield
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.options.advisor import EAGER
-from streamjoin.options.checks import check_threads, check_tuning
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import check_tuning
+from streamjoin.options.values import read_threads
 from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
 from streamjoin.plans.prepared import Prepared, prepare
-from streamjoin.plans.times import check_watermark
-from streamjoin.windows import SessionWindow, TumblingWindow
-from streamjoin.windows.json_values import read_time, read_window, write_time, write_window
+from streamjoin.plans.times import check_watermark, read_time, write_time
 
 FORMAT = 5
 UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
@@ -79,7 +76,7 @@ def save(state: JoinState) -> bytes:
         for side, batch in step.batches.items():
             files[f"waiting/{number}/{side}"] = write(batch)
     header: dict[str, Any] = {
-        "config": asdict(config) | {"window": write_window(config.window)},
+        "config": config.to_json(),
         "waiting": steps,
         "engine": None if engine is None else save_engine(engine, files),
     }
@@ -88,7 +85,7 @@ def save(state: JoinState) -> bytes:
 
 def load(data: Any) -> JoinState:
     """Read what ``save`` wrote; whatever it did not write is refused."""
-    header, files = read_parts(data, FORMAT, check_threads(None))
+    header, files = read_parts(data, FORMAT, read_threads("threads", None))
     with refusing_all():
         config = load_config(header["config"])
         schemas = {
@@ -116,43 +113,14 @@ def refusing_all() -> Iterator[None]:
         ) from error
 
 
-def load_config(fields: dict[str, Any]) -> JoinConfig:
-    """Return a configuration, if a user could have asked for it."""
-    window = read_window(fields["window"])
-    refuse_unless(window is not None, "a stream join has a window")
+def load_config(fields: dict[str, Any]) -> JoinOptions:
+    """Return the options of a join, if a user could have asked for it."""
+    refuse_unless(fields["window"] is not None, "a stream join has a window")
     refuse_unless(max(fields["cores"], fields["threads"]) <= MOST_THREADS, "so many threads")
-    closes = isinstance(window, TumblingWindow | SessionWindow)
-    checked = JoinConfig.check(
-        fields["on"],
-        window,
-        fields["time"],
-        fields["order"],
-        fields["algorithm"],
-        in_microseconds(fields["delay_us"]),
-        fields["threads"],
-        fields["batch_rows"],
-        in_microseconds(fields["batch_us"]),
-        None if fields["cores"] == 1 else fields["cores"],
-        fields["ordered"],
-        fields["emit"] if closes else None,
-        fields["optimize"],
-        dict(fields["tuning"]) or None,
-    )
-    same = {name: tuple(pair) if pair else None for name, pair in pairs_of(fields)}
-    tuning = tuple((name, value) for name, value in fields["tuning"])
-    saved = JoinConfig(**fields | same | {"window": window, "tuning": tuning})
-    refuse_unless(saved == checked, f"the configuration is {saved} and should be {checked}")
+    checked = JoinOptions.from_json(fields)
+    allowed = checked.to_json()
+    refuse_unless(allowed | fields == allowed, f"the options are {fields} and should be {allowed}")
     return checked
-
-
-def pairs_of(fields: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return the pairs of columns, which JSON has as lists."""
-    return [(name, fields[name]) for name in ("time", "order")]
-
-
-def in_microseconds(duration: int | None) -> timedelta | None:
-    """Return a duration as a user gives it."""
-    return None if duration is None else timedelta(microseconds=duration)
 
 
 def load_step(schemas: dict[Side, pa.Schema], number: int, saved: Any, files: Parts) -> Push:
@@ -232,7 +200,7 @@ def save_chain(chain: Chain) -> dict[str, Any]:
 
 
 def load_engine(
-    config: JoinConfig, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Parts
+    config: JoinOptions, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Parts
 ) -> Engine:
     """Make an engine and fill it."""
     refuse_unless(is_whole(saved["seed"], 0), "the seed is none")
@@ -291,7 +259,7 @@ def load_counters(saved: dict[str, Any]) -> Counters:
 
 def check_recipe(recipe: dict[str, Any]) -> None:
     """Refuse an eager algorithm that no user could have asked for."""
-    name, threads = recipe["name"], check_threads(recipe["threads"])
+    name, threads = recipe["name"], read_threads("threads", recipe["threads"])
     refuse_unless(name in EAGER and threads <= MOST_THREADS, f"{recipe} cannot be")
     check_tuning(name, dict(recipe["tuning"]), threads)
 
@@ -360,7 +328,7 @@ def load_kind(chain: Chain, saved: dict[str, Any]) -> tuple[Layout, str]:
     layout, structure = Layout(**saved["layout"]), saved["structure"]
     kind_of(structure)
     layouts = chain.plan.layouts()
-    if structure in CROSSED_INDEXES:  # by two parts, either of them first
+    if structure in TWO_KEYS:  # by two parts, either of them first
         layouts = chain.plan.crossings()
         layouts += [Layout(each.equalities, each.crossed, each.range_part) for each in layouts]
     refuse_unless(layout in layouts, f"nothing is sorted by {layout}")
@@ -384,7 +352,7 @@ def load_subwindow(
         check_ordinals(rows.ordinals, len(rows), came, ascend=chain.plan.counted is not None)
     names = [f"{name}/index"]
     if f"{name}/side" in files:
-        refuse_unless(structure not in WINDOW_INDEXES, f"{structure} has no side index")
+        refuse_unless(structure not in WHOLE_WINDOWS, f"{structure} has no side index")
         names.append(f"{name}/side")
     indexes = load_indexes(chain, layout, structure, rows, [files[each] for each in names])
     held = chain.enclose(indexes[0], layout, structure, start)

@@ -1,9 +1,9 @@
 """What users call to join streams: `StreamJoin`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -21,13 +21,15 @@ from streamjoin.joins.executor import Streaming
 from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import hold_signals
-from streamjoin.options.checks import ColumnPair
-from streamjoin.options.config import JoinConfig
-from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, SessionWindow, TumblingWindow, Window
-from streamjoin.windows.durations import Duration
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import STREAMS, StreamOptions
+from streamjoin.options.rules import list_examples
+from streamjoin.options.signatures import show_options
+from streamjoin.options.values import ColumnPair
+from streamjoin.windows import Window
 
 
+@show_options(STREAMS)
 class StreamJoin:
     """Join two streams, batch by batch, by any condition inside a window.
 
@@ -36,52 +38,11 @@ class StreamJoin:
     on:
         The condition as SQL text over the aliases ``l`` and ``r``, or a `Condition`.
     window:
-        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last
-        n rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between them); or one of them as text:
-        ``"10 minutes"``, ``"before 1 hour, after 5 minutes"``, ``"count 1000"``,
-        ``"tumbling 1 hour"``, ``"session 10 minutes"``.
+        {window}
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`; one name means
         both.
-    algorithm:
-        ``"auto"``, or the structure to keep windows in: ``"bi_sort"``, ``"rap_table"``,
-        ``"wib_tree"``, ``"scan"``; for two inequalities or bands at once, ``"spo_join"``; or, for
-        rows that come a few at a time, ``"pim_tree"``, ``"im_tree"``, ``"ib_chain"``,
-        ``"b_chain"``, ``"b_tree"``. For equalities inside tumbling and session windows: ``"npj"``,
-        ``"prj"``, ``"mway"``, ``"mpass"``, when they close, or ``"shj_jm"``, ``"shj_jb"``,
-        ``"pmj_jm"``, ``"pmj_jb"``, as rows come.
-    delay:
-        Let the watermark follow the data: after each push it stands this far behind the newest
-        time of the slower stream. Without it, call `advance`.
-    order:
-        Count windows: the columns that give arrival order within one push; without, left first.
-    threads:
-        How many threads probe; all cores if None. May be set while the join runs.
-    batch_rows, batch_time:
-        Batch mode: rows wait until there are ``batch_rows``, or until the first has waited for
-        ``batch_time``, whichever comes first; then they are joined together, which costs less
-        per row. `push` looks at the clock, an empty ``push()`` too; `flush` does not wait.
-    cores:
-        Spread the windows over so many join cores, each a thread with a part of the rows
-        (SplitJoin); one if None.
-    ordered:
-        The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, counted
-        through both streams; ``"inner"``, in addition those of one row oldest first; or a number
-        p, where only groups of p rows of the other stream are in order.
-    emit:
-        Tumbling and session windows: ``"close"`` returns their matches when the watermark has
-        passed their end, ``"eager"`` as rows come, ``"auto"`` as suits `optimize` best. The pairs
-        are the same. None means ``"close"``, or ``"eager"`` for algorithms that join rows as they
-        come.
-    optimize:
-        What ``"auto"`` looks at: ``"throughput"`` (the last match comes early), ``"latency"`` (a
-        match comes soon after the later of its rows) or ``"progressiveness"`` (half of the matches
-        come early).
-    tuning:
-        Knobs of an algorithm: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of ``"mway"`` and
-        ``"mpass"``, ``"delta"`` of ``"pmj_jm"`` and ``"pmj_jb"``, ``"group"`` of ``"shj_jb"`` and
-        ``"pmj_jb"``.
+    {options}
 
     Examples
     --------
@@ -97,41 +58,14 @@ class StreamJoin:
         on: str | Condition,
         window: Window | str,
         time: ColumnPair = None,
-        algorithm: str = "auto",
-        delay: Duration | None = None,
-        order: ColumnPair = None,
-        threads: int | None = None,
-        batch_rows: int | None = None,
-        batch_time: Duration | None = None,
-        cores: int | None = None,
-        ordered: Ordered = "none",
-        emit: str | None = None,
-        optimize: str = "throughput",
-        tuning: Mapping[str, int] | None = None,
+        **options: Unpack[StreamOptions],
     ) -> None:
         if window is None:
             raise WindowError(
-                "a stream join needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
-                "minute'), SessionWindow('10 minutes') or CountWindow(1000); for two finite tables "
-                "use join_tables"
+                f"a stream join needs a window: {list_examples()}; for two finite tables use "
+                "join_tables"
             )
-        config = JoinConfig.check(
-            on,
-            window,
-            time,
-            order,
-            algorithm,
-            delay,
-            threads,
-            batch_rows,
-            batch_time,
-            cores,
-            ordered,
-            emit,
-            optimize,
-            tuning,
-        )
-        self._open(JoinState(config))
+        self._open(JoinState(JoinOptions.check(on, window, time, **options)))
 
     def _open(self, state: JoinState) -> None:
         self._state = state
@@ -220,7 +154,7 @@ class StreamJoin:
                 yield from self._punctuated(delivered)
         for sides in steps:
             yield from self._punctuated_steps(self._push_step(*sides))
-        if finish and isinstance(state.config.window, TumblingWindow | SessionWindow):
+        if finish and state.config.closes:
             yield from self._punctuated_steps(self._last_step(state.finish))
         elif engine is not None and engine.collector.count:
             yield from self._punctuated_steps(self._last_step(state.flush))
@@ -339,15 +273,15 @@ class StreamJoin:
         >>> join.push(left=rows, right=rows.slice(0, 1)).num_rows, join.advance(60_000).num_rows
         (0, 1)
         """
-        window = self._state.config.window
-        if isinstance(window, TumblingWindow | SessionWindow):
+        config = self._state.config
+        if config.closes:
             self._begin()
         else:  # results of `find` stay good
             self._refuse_beside_stream()
-        if isinstance(window, CountWindow):
+        if config.is_counted:
             raise WindowError(
-                f"a watermark has no meaning for {window}; rows leave a count window when newer "
-                "ones come"
+                f"a watermark has no meaning for {config.window}; rows leave a count window when "
+                "newer ones come"
             )
         return self._table(lambda: self._state.advance(watermark))
 

@@ -1,8 +1,7 @@
 """What users call to join two finite tables."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
@@ -17,42 +16,42 @@ from streamjoin.joins.executor import Clock, Deliver
 from streamjoin.joins.lives import LifeObserver
 from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
-from streamjoin.options.checks import ColumnPair, check_finite
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import TABLES, TableOptions
+from streamjoin.options.signatures import show_options
+from streamjoin.options.values import ColumnPair
 from streamjoin.plans.batches import as_batch, check_unique
-from streamjoin.windows import CountWindow, Window
+from streamjoin.windows import Window
 
 Batches = dict[Side, pa.RecordBatch]
 
 
+@show_options(TABLES)
 def join_tables(
     left: Any,
     right: Any,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    algorithm: str = "auto",
-    order: ColumnPair = None,
-    threads: int | None = None,
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[TableOptions],
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
 
     All rows are there, so the algorithms for rows that come (``"shj_jm"`` and the like) are
-    refused. ``tuning`` sets knobs of the others: ``{"bits": 10}`` of ``"prj"``, ``"run_rows"`` of
-    ``"mway"`` and ``"mpass"``.
+    refused.
+
+    {options}
 
     >>> trades = pa.table({"price": [10.0, 20.0]})
     >>> quotes = pa.table({"price": [10.02, 15.0]})
     >>> join_tables(trades, quotes, on="abs(l.price - r.price) <= 0.05").to_pylist()
     [{'price': 10.0, 'price_right': 10.02}]
     """
-    check_finite(algorithm)
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    config = JoinOptions.check_given(on, window, time, TABLES.read(options), is_finite=True)
     with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         try:
-            if isinstance(config.window, CountWindow):
+            if config.is_counted:
                 found = _find_counted(engine, batches)
                 parts = [part for each in found for part in gather(each, engine.schema)]
             else:
@@ -67,20 +66,20 @@ def join_tables(
         return pa.Table.from_batches([rows for part in parts for rows in part.rows], engine.schema)
 
 
+@show_options(TABLES)
 def find_matches(
     left: Any,
     right: Any,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    algorithm: str = "auto",
-    order: ColumnPair = None,
-    threads: int | None = None,
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[TableOptions],
 ) -> Results:
     """Join two finite tables as `join_tables` does, but leave the matches where they are.
 
     They may be more than fit into memory: count them, or take the joined rows a batch at a time.
+
+    {options}
 
     >>> trips = pa.table({"distance": [3, 1, 2], "fare": [10, 30, 20]})
     >>> found = find_matches(trips, trips, on="l.distance > r.distance and l.fare < r.fare")
@@ -89,18 +88,17 @@ def find_matches(
     >>> sum(batch.num_rows for batch in found)
     3
     """
-    check_finite(algorithm)
-    config = JoinConfig.check(on, window, time, order, algorithm, None, threads, tuning=tuning)
+    config = JoinOptions.check_given(on, window, time, TABLES.read(options), is_finite=True)
     with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
-        if isinstance(config.window, CountWindow):
+        if config.is_counted:
             found = _find_counted(engine, batches)
         else:
             found = _join(config, engine, batches, leave_and_name)
         return Results(found, engine.schema, threads=config.threads)
 
 
-def _join(config: JoinConfig, engine: Engine, batches: Batches, deliver: Deliver) -> list[Any]:
+def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> list[Any]:
     """Join two tables, whose rows are all there; ``deliver`` says what becomes of matches."""
     push = engine.prepare(batches)
     for batch in push.prepared.values():
@@ -123,7 +121,7 @@ def _find_counted(engine: Engine, batches: Batches) -> list[Found]:
 
 
 def _open(
-    config: JoinConfig, left: Any, right: Any, observer: LifeObserver | None = None
+    config: JoinOptions, left: Any, right: Any, observer: LifeObserver | None = None
 ) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
     with pass_signals():  # they may be readers, which wait for more

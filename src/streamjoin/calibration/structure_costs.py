@@ -22,7 +22,6 @@ from streamjoin.choice.structure_costs import (
     B_FANOUT,
     DEFAULT_COSTS,
     IB_BYTES,
-    IB_FANOUT,
     TOGETHER,
     Costs,
     height,
@@ -32,6 +31,7 @@ from streamjoin.choice.structure_costs import (
 )
 from streamjoin.indexes.runs.sorted_run import SortedRun
 from streamjoin.indexes.trees import b_tree, blocks, chained_index, immutable_tree, pim_tree
+from streamjoin.indexes.trees.immutable_tree import FANOUT as IB_FANOUT
 from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.windows import CountWindow
 

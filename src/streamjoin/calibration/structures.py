@@ -17,14 +17,14 @@ from rich.table import Table
 
 from streamjoin.calibration.structure_costs import measure_costs
 from streamjoin.calibration.window_costs import measure_windows
-from streamjoin.choice.calibration_file import Thresholds
+from streamjoin.choice.calibration_file import Calibration
 from streamjoin.choice.structure_costs import Costs
 from streamjoin.choice.window_costs import SIZES, WindowCosts
-from streamjoin.indexes.catalogue import INDEXES
+from streamjoin.indexes.catalogue import ALGORITHMS, SUBWINDOWS, kind_of
 from streamjoin.indexes.protocol import Index
 from streamjoin.kernels.compile import Keys
 
-STRUCTURES = ("bi_sort", "rap_table", "wib_tree")
+STRUCTURES = tuple(name for name in SUBWINDOWS if ALGORITHMS[name].in_auto)
 SPAN = 1 << 40
 SEARCHES = 2  # subwindows that a row probes
 BATCHES = (16, 64, 256, 1024, 4096, 16_384, 65_536)
@@ -55,17 +55,17 @@ class Cost:
 
 def calibrate(
     rows: int = 1 << 20, seed: int = 1, note: Callable[[object], None] | None = None
-) -> tuple[Thresholds, list[Cost]]:
+) -> tuple[Calibration, list[Cost]]:
     """Measure the structures in a subwindow of so many rows, and derive the thresholds."""
     for name in STRUCTURES:  # compile what is going to be measured
-        index, _ = fill(INDEXES[name], np.arange(2 * BATCHES[0]), BATCHES[0])
+        index, _ = fill(kind_of(name), np.arange(2 * BATCHES[0]), BATCHES[0])
         time_probes(index, np.random.default_rng(seed), BATCHES[0], 1, len(index))
     random = np.random.default_rng(seed)
     stored = random.integers(0, SPAN, rows)
     costs: list[Cost] = []
     for name in STRUCTURES:
         for batch in BATCHES:
-            index, insert = fill(INDEXES[name], stored, batch)
+            index, insert = fill(kind_of(name), stored, batch)
             every = MATCHES if batch == SMALL_BATCH else MATCHES[:1]
             for matches in every:
                 probe = time_probes(index, random, batch, matches, rows)
@@ -80,7 +80,7 @@ def calibrate(
     if note is not None:
         note("the constants, now windows that close")
     windows = measure_windows(seed=seed)
-    return Thresholds(large_batch, many, date.today().isoformat(), constants, windows), costs
+    return Calibration(large_batch, many, date.today().isoformat(), constants, windows), costs
 
 
 def as_table(costs: list[Cost]) -> Table:

@@ -13,8 +13,9 @@ from time import perf_counter
 import numpy as np
 
 from streamjoin.choice.window_costs import SIZES, Line, Spent, WindowCosts, line_of
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.joins.equality.algorithms import make_eager, make_lazy
 from streamjoin.joins.equality.pieces import Piece
-from streamjoin.joins.equality.registry import LAZY, make_eager, make_lazy
 from streamjoin.joins.equality.words import NO_WORDS, Words, encode
 from streamjoin.kernels.threads import share
 

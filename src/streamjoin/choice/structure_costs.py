@@ -11,6 +11,9 @@ A push adds what does not depend on the structure's algorithm but on how many pl
 every run that is probed, every delivery of matches and every piece of rows that these are fetched
 from costs a call or some. A window of subwindows has more runs, a whole window more pieces.
 
+A function that predicts a structure's cost takes ``(costs, window, matches, batch)``: the rows of
+the window, the matches of a row in it, and the rows of a push. The catalogue names it.
+
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), equations 1 to 6. Departures: a node's cost has a second term, `Costs.miss`, for
 the share of its level that does not fit the cache, without which large windows cost half of what is
@@ -18,24 +21,41 @@ measured; equation 5's text searches T_I at lambda_ib, its formula at lambda_b, 
 """
 
 from dataclasses import dataclass, fields
-from math import exp, inf, isqrt, log
+from math import exp, log
 from typing import Any, NamedTuple, Self
 
-B_FANOUT = 40  # f_b: 62 places, two thirds of them used
-IB_FANOUT = 65  # f_ib
+from streamjoin.indexes.catalogue import ALGORITHMS, WHOLE_WINDOWS
+from streamjoin.indexes.runs.bi_sort import limit_buffer
+from streamjoin.indexes.trees.chained_index import LENGTH as CHAIN_LENGTH
+from streamjoin.indexes.trees.immutable_tree import FANOUT as IB_FANOUT
+from streamjoin.indexes.trees.pim_tree import MERGE_RATIO
+from streamjoin.indexes.two_keys.crossing import MARK_TUPLE_NS, SCAN_PLACE_NS
+from streamjoin.plans.plan import SUBWINDOWS_PER_WINDOW
+
+B_FANOUT = 40  # f_b: of the places of a block, two thirds are used
 B_BYTES, IB_BYTES = 20, 12.4  # a tuple, in leaves that are as full as that
 WINDOWS = 2  # that share the cache
-MERGE_RATIO, CHAIN_LENGTH = 1 / 8, 2  # as the structures have them
-BUFFER, DIRECT, SUBWINDOWS = 1024, 16, 2  # of BI-Sort, and of a window kept in it
+PREDICTED = tuple(name for name in WHOLE_WINDOWS if ALGORITHMS[name].cost)  # and so compared
 SHARES = (0.25, 0.5, 0.25)  # of a window's live rows: oldest subwindow, middle, newest; on average
-INDEX_BASED = ("b_tree", "b_chain", "ib_chain", "im_tree", "pim_tree")
 TOGETHER = 1.5  # putting pieces together costs as much as fetching from so many
 MARGIN = 0.05  # by which another structure must be cheaper
 TYPICAL = 2.0  # matches a row, where the rule is told in words
 
 
+class Saved:
+    """Constants that are kept in a file."""
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Read what was saved; a constant that is missing or too much is an error."""
+        names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        if set(saved) != names:
+            raise ValueError(f"the costs should be {', '.join(sorted(names))}")
+        return cls(**{name: float(saved[name]) for name in names})
+
+
 @dataclass(frozen=True)
-class Costs:
+class Costs(Saved):
     """The constants, in nanoseconds if not said otherwise; the defaults are measured."""
 
     b_search: float = 25  # lambda_b^s, a node in the cache
@@ -55,14 +75,6 @@ class Costs:
     take: float = 40_000  # a piece of rows that has some of them
     forget: float = 35_000  # a push into a whole window more than into a subwindow
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Read what was saved; a constant that is missing or too much is an error."""
-        names = {field.name for field in fields(cls)}
-        if set(saved) != names:
-            raise ValueError(f"the costs should be {', '.join(sorted(names))}")
-        return cls(**{name: float(saved[name]) for name in names})
-
     def spill(self, tuples: float, width: float) -> float:
         """Return the share of a level, in both windows, that does not fit the cache."""
         size = WINDOWS * tuples * width
@@ -78,6 +90,30 @@ class Costs:
 
 
 DEFAULT_COSTS = Costs()
+
+
+@dataclass(frozen=True)
+class TwoKeyCosts(Saved):
+    """What an index by two keys costs beside one by one key, in nanoseconds, about."""
+
+    check_candidate_ns: float = 3.0  # of an index by one key: to write out and check
+    push_ns: float = 100_000.0  # more than with one key: a batch, in Python
+    row_ns: float = 400.0  # more than with one key: to sort, insert and search twice
+    write_match_ns: float = 2.0
+    mark_tuple_ns: float = MARK_TUPLE_NS  # once per batch
+    scan_place_ns: float = SCAN_PLACE_NS
+
+    def cost_row(self, batch: int, window: float, looked_at: float, matches: float) -> float:
+        """Return what a row of a batch costs more by two keys.
+
+        In a window of so many rows, it looks at the places of those that the second key lets pass,
+        and finds its matches.
+        """
+        finding = min(self.mark_tuple_ns * window / batch, self.scan_place_ns * looked_at)
+        return self.push_ns / batch + self.row_ns + finding + self.write_match_ns * matches
+
+
+DEFAULT_TWO_KEY_COSTS = TwoKeyCosts()
 
 
 class Steps(NamedTuple):
@@ -102,7 +138,7 @@ def height(tuples: float, fanout: float) -> float:
     return max(log(max(tuples, 1)) / log(fanout), 1.0)
 
 
-def b_tree_join(costs: Costs, window: float, matches: float) -> Steps:
+def b_tree_join(costs: Costs, window: float, matches: float, batch: float = 1) -> Steps:
     """C_BJ (equation 2): one B+-tree."""
     levels, miss = height(window, B_FANOUT), costs.b_miss(window)
     search = levels * costs.b_search + miss + matches * costs.compare
@@ -128,20 +164,26 @@ def chain_join(
     return Steps(search, 0.0, levels * costs.b_insert + miss + freeze)
 
 
-def round_robin_join(costs: Costs, window: float, matches: float, cores: int) -> Steps:
-    """C_RRJ (equation 4): a B+-tree on each of some cores; the sum of what all of them do."""
-    part = window / cores
-    levels, miss = height(part, B_FANOUT), costs.b_miss(window)
-    search = cores * (levels * costs.b_search + miss) + matches * costs.compare
-    return Steps(search, levels * costs.b_delete + miss, levels * costs.b_insert + miss)
+def b_chain_join(costs: Costs, window: float, matches: float, batch: float = 1) -> Steps:
+    """C_CJ for the chain that there is."""
+    return chain_join(costs, window, matches)
 
 
-def im_tree_join(costs: Costs, window: float, matches: float, ratio: float = MERGE_RATIO) -> Steps:
+def ib_chain_join(costs: Costs, window: float, matches: float, batch: float = 1) -> Steps:
+    """C_CJ for the chain with immutable links."""
+    return chain_join(costs, window, matches, frozen=True)
+
+
+def im_tree_join(
+    costs: Costs, window: float, matches: float, batch: float = 1, *, ratio: float = MERGE_RATIO
+) -> Steps:
     """C_MJ (equation 5): an immutable tree, and one for what is new, half full on average."""
     return _merge_tree(costs, window, matches, ratio, trees=1.0, depth=0.0)
 
 
-def pim_tree_join(costs: Costs, window: float, matches: float, ratio: float = MERGE_RATIO) -> Steps:
+def pim_tree_join(
+    costs: Costs, window: float, matches: float, batch: float = 1, *, ratio: float = MERGE_RATIO
+) -> Steps:
     """C_PJ (equation 6): the same with a tree for each node of the last inner level."""
     inner = max(height(window, IB_FANOUT) - 2, 0.0)  # D_I: leaves and the level above are below
     return _merge_tree(costs, window, matches, ratio, trees=IB_FANOUT**inner, depth=inner)
@@ -161,9 +203,8 @@ def _merge_tree(
 
 def buffer_of(main: float, batch: float) -> float:
     """Return how many tuples BI-Sort's buffer takes before it is merged; 0: it is not used."""
-    if batch >= BUFFER and main <= DIRECT * batch:
-        return 0.0
-    return float(max(BUFFER, isqrt(int(main * batch))))
+    limit = limit_buffer(int(main), int(batch))
+    return 0.0 if limit <= batch else float(limit)
 
 
 def bi_sort_join(costs: Costs, window: float, matches: float, batch: float) -> Steps:
@@ -172,9 +213,9 @@ def bi_sort_join(costs: Costs, window: float, matches: float, batch: float) -> S
     A subwindow is half full on average. A batch is merged into a buffer that is, too, and the
     buffer into the main array whenever it is full. Whole subwindows expire, for nothing.
     """
-    main = window / SUBWINDOWS / 2
+    main = window / SUBWINDOWS_PER_WINDOW / 2
     buffer = buffer_of(main, batch)
-    miss = costs.run_miss * costs.spill(window / SUBWINDOWS, IB_BYTES)
+    miss = costs.run_miss * costs.spill(window / SUBWINDOWS_PER_WINDOW, IB_BYTES)
     search = len(SHARES) * (costs.run_search + miss) + matches * costs.compare
     if not buffer:
         return Steps(search, 0.0, costs.run_merge * (1 + main / batch))
@@ -184,15 +225,8 @@ def bi_sort_join(costs: Costs, window: float, matches: float, batch: float) -> S
 
 def steps_of(costs: Costs, structure: str, window: float, matches: float, batch: float) -> Steps:
     """Return what a tuple costs in a structure, by its name."""
-    if structure == "b_tree":
-        return b_tree_join(costs, window, matches)
-    if structure in ("b_chain", "ib_chain"):
-        return chain_join(costs, window, matches, frozen=structure == "ib_chain")
-    if structure == "im_tree":
-        return im_tree_join(costs, window, matches)
-    if structure == "pim_tree":
-        return pim_tree_join(costs, window, matches)
-    return bi_sort_join(costs, window, matches, batch)
+    steps: Steps = ALGORITHMS[structure].predict_steps(costs, window, matches, batch)
+    return steps
 
 
 def hit(rows: float) -> float:
@@ -209,13 +243,13 @@ def push_cost(costs: Costs, structure: str, window: float, matches: float, batch
     """Return what pushing a batch costs: calls, and a tuple's steps for each row."""
     found, window = matches * batch, max(window, batch, 1)
     rows = batch * steps_of(costs, structure, window, matches, batch).total
-    if structure in INDEX_BASED:
+    if structure in WHOLE_WINDOWS:
         runs = CHAIN_LENGTH if structure.endswith("chain") else 1
         gives, pieces = runs * hit(found / runs), pieces_of(window)
         takes = pieces * hit(found / pieces) + TOGETHER * gives
         rows += costs.forget
     else:
-        buffered = buffer_of(window / SUBWINDOWS / 2, batch) / 2 / window
+        buffered = buffer_of(window / SUBWINDOWS_PER_WINDOW / 2, batch) / 2 / window
         shares = (*SHARES, buffered) if buffered else SHARES
         runs, gives = len(shares), sum(hit(found * share) for share in shares)
         takes = gives + hit(found / 8)  # the newest subwindow has some pieces
@@ -224,7 +258,7 @@ def push_cost(costs: Costs, structure: str, window: float, matches: float, batch
 
 def cheapest_index(costs: Costs, window: float, matches: float, batch: float) -> tuple[str, float]:
     """Return the index of a whole window that costs a push least, and what it costs."""
-    pushes = {name: push_cost(costs, name, window, matches, batch) for name in INDEX_BASED}
+    pushes = {name: push_cost(costs, name, window, matches, batch) for name in PREDICTED}
     best = min(pushes, key=pushes.__getitem__)
     return best, pushes[best]
 
@@ -239,7 +273,7 @@ def prefer_index(
     """
     best, least = cheapest_index(costs, window, matches, batch)
     sorted_runs = push_cost(costs, "bi_sort", window, matches, batch)
-    if current in INDEX_BASED:
+    if current in PREDICTED:
         now = push_cost(costs, current, window, matches, batch)
         if min(least, sorted_runs) >= (1 - MARGIN) * now:
             return current
@@ -261,6 +295,3 @@ def describe_choice(costs: Costs) -> str:
                 f"windows of {1 << shift:,}"
             )
     return ", ".join(told)
-
-
-NO_INDEX = Costs(forget=inf)  # constants under which no index of a whole window is ever chosen

@@ -8,7 +8,7 @@ the user can mend (a condition, a window, a file) ends as one red paragraph on s
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,19 +16,17 @@ from rich.markup import escape
 
 from streamjoin import __version__
 from streamjoin.cli.options import (
-    AlgorithmOption,
-    EmitOption,
-    OptimizeOption,
     TimeOption,
-    TuningOption,
     WindowOption,
+    as_arguments,
     as_columns,
     as_csv,
     as_options,
-    as_tuning,
     as_window,
+    take_options,
 )
 from streamjoin.errors import StreamJoinError
+from streamjoin.options.options import STREAMS, TABLES
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -94,14 +92,12 @@ def demo(
 
 
 @app.command()
+@take_options(STREAMS)
 def explain(
     on: Annotated[str, typer.Argument(metavar="ON", help="The condition, over l and r.")],
     window: WindowOption = None,
     time: TimeOption = None,
-    algorithm: AlgorithmOption = "auto",
-    emit: EmitOption = None,
-    optimize: OptimizeOption = "throughput",
-    tuning: TuningOption = None,
+    **options: Any,
 ) -> None:
     """Tell how a condition is understood, which algorithm would join it, and why.
 
@@ -118,15 +114,13 @@ def explain(
             on=on,
             window=as_window(window),
             time=as_columns(time),
-            algorithm=algorithm,
-            emit=emit,
-            optimize=optimize,
-            tuning=as_tuning(tuning),
+            **as_arguments(STREAMS, options),
         )
         typer.echo(text)
 
 
 @app.command()
+@take_options(TABLES)
 def join(
     left: Annotated[Path, typer.Argument(metavar="LEFT", help="The file with the rows of l.")],
     right: Annotated[Path, typer.Argument(metavar="RIGHT", help="The file with the rows of r.")],
@@ -135,9 +129,6 @@ def join(
     ],
     window: WindowOption = None,
     time: TimeOption = None,
-    algorithm: AlgorithmOption = "auto",
-    tuning: TuningOption = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: all cores.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -156,6 +147,7 @@ def join(
         str | None,
         typer.Option(help="Of CSV files, e.g. [green]latin-1[/green].", show_default="utf-8"),
     ] = None,
+    **options: Any,
 ) -> None:
     """Join two files: parquet, CSV, Arrow or lines of JSON, by their endings.
 
@@ -181,9 +173,7 @@ def join(
             on=on,
             window=as_window(window),
             time=as_columns(time),
-            algorithm=algorithm,
-            threads=threads,
-            tuning=as_tuning(tuning),
+            **as_arguments(TABLES, options),
         )
         typer.echo(told)
 
@@ -238,15 +228,16 @@ def calibrate(
             constants_table,
             windows_table,
         )
-        from streamjoin.choice.calibration_file import save_thresholds
+        from streamjoin.choice.calibration_file import save_calibration
+        from streamjoin.choice.structure import describe_windows
 
         with Console(stderr=True).status("compiling kernels ...") as status:
-            thresholds, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
+            found, costs = calibrate(rows, note=lambda cost: status.update(f"measured {cost}"))
         Console().print(as_table(costs))
-        Console().print(constants_table(thresholds.costs))
-        Console().print(windows_table(thresholds.windows))
-        path = save_thresholds(thresholds)
-        typer.echo(f"auto takes {thresholds.describe_any()}\nwritten to {path}")
+        Console().print(constants_table(found.costs))
+        Console().print(windows_table(found.windows))
+        path = save_calibration(found)
+        typer.echo(f"auto takes {describe_windows(found)}\nwritten to {path}")
 
 
 @contextmanager

@@ -1,22 +1,33 @@
-"""Options that several commands have, and what becomes of them.
+"""Options of joins on the command line, and what becomes of them.
 
-What checks them speaks of arguments, since that is what they are in Python; `as_options` says the
+Which there are, and what they mean, `options.options` says; here is how they are written. What
+checks them speaks of arguments, since that is what they are in Python; `as_options` says the
 same as it is written on the command line.
 """
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.options.options import STREAMS, EntryPoint
+from streamjoin.options.values import ColumnPair, Knobs, Ordered
+from streamjoin.windows import WINDOWS
+from streamjoin.windows.durations import Duration
 
 if TYPE_CHECKING:
     from streamjoin.cli.files import CsvOptions
     from streamjoin.windows import Window
 
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_NAMES = "|".join(["window", "time", *STREAMS.table])
 _ARGUMENT = re.compile(
-    r"(?<![\w.'\"-])(algorithm|emit|optimize|threads|time|tuning|window)="
+    rf"(?<![\w.'\"-])({_NAMES})="
     r"(?:'([^']*)'|\(([^()]*)\)|\{([^{}]*)\}|(\w+(?:\([^()]*\))?))"
 )
 
@@ -26,11 +37,13 @@ WindowOption = Annotated[
         "--window",
         "-w",
         metavar="WINDOW",
-        help="How far apart a pair may be: [green]10 minutes[/green] in time, "
-        "[green]before 1 hour, after 5 minutes[/green], [green]count 1000[/green] in arrivals "
-        "or [green]count 1000, 2000[/green] for left and right. Or what a pair shares: "
-        "[green]tumbling 1 hour[/green], [green]tumbling 1 hour offset 15 minutes[/green], "
-        "[green]session 10 minutes[/green].",
+        help="What makes a pair. "
+        + " ".join(
+            f"{kind.__name__}: {kind.pairs}, as in "
+            + " or ".join(f"[green]{text}[/green]" for text in kind.texts)
+            + "."
+            for kind in WINDOWS
+        ),
     ),
 ]
 TimeOption = Annotated[
@@ -43,32 +56,75 @@ TimeOption = Annotated[
         "[green]l_ts,r_ts[/green]. Every window but [green]count[/green] needs it.",
     ),
 ]
-AlgorithmOption = Annotated[
-    str, typer.Option(help="[green]auto[/green] chooses; explain tells what and why.")
-]
-EmitOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Tumbling and session windows: matches [green]close[/green], when a window closes, "
-        "[green]eager[/green], as rows come, or [green]auto[/green].",
-        show_default="close",
-    ),
-]
-OptimizeOption = Annotated[
-    str,
-    typer.Option(
-        help="What auto looks at: [green]throughput[/green], [green]latency[/green] or "
-        "[green]progressiveness[/green].",
-    ),
-]
-TuningOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tuning",
-        metavar="KNOB=VALUE",
-        help="Set a knob of the algorithm, e.g. [green]bits=10[/green] of prj; repeatable.",
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How an option of some type is written on the command line."""
+
+    kind: Any  # as the command line reads it
+    convert: Callable[[Any], Any] = lambda value: value
+    metavar: str | None = None
+
+
+def take_options(entry: EntryPoint) -> Callable[[Command], Command]:
+    """Decorate a command that hands ``**options`` over to functions that take them."""
+
+    def take(command: Command) -> Command:
+        own = signature(command)
+        named = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        options = [
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, default=each.default, annotation=annotate(entry, name)
+            )
+            for name, each in entry.table.items()
+        ]
+        command.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[each.replace(kind=Parameter.KEYWORD_ONLY) for each in [*named, *options]]
+        )
+        del command.__annotations__["options"]
+        return command
+
+    return take
+
+
+def annotate(entry: EntryPoint, name: str) -> Any:
+    """Return the type of an option, and its help, as typer takes them."""
+    option, form = entry.table[name], FORMS[entry.types[name]]
+    return Annotated[
+        form.kind,
+        typer.Option(
+            f"--{name.replace('_', '-')}",
+            metavar=form.metavar,
+            help=mark_up(option.meaning),
+            show_default=option.default is not None,
+        ),
+    ]
+
+
+def mark_up(meaning: str) -> str:
+    """Return what an option means as it is shown on a terminal.
+
+    >>> mark_up('``"auto"`` chooses; see `explain`, ``{"bits": 10}``.')
+    '[green]auto[/green] chooses; see explain, [green]bits=10[/green].'
+    """
+    meaning = re.sub(r'\{"(\w+)": (\d+)\}', r"\1=\2", meaning)
+    meaning = re.sub(r'``"?(.*?)"?``', r"[green]\1[/green]", meaning)
+    return meaning.replace("`", "")
+
+
+def as_arguments(entry: EntryPoint, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as the functions of Python take them."""
+    return {
+        name: FORMS[entry.types[name]].convert(value)
+        for name, value in options.items()
+        if value not in (None, [])
+    }
+
+
+def as_ordered(text: str) -> str | int:
+    """Return a name or a number."""
+    return int(text) if text.isdecimal() else text
 
 
 def as_tuning(texts: list[str] | None) -> dict[str, int]:
@@ -98,14 +154,14 @@ def as_options(message: str) -> str:
 def _as_option(argument: re.Match[str]) -> str:
     name, text, columns, knobs, value = argument.groups()
     if value == "None":
-        return f"no --{name}"
+        return f"no --{name.replace('_', '-')}"
     if columns is not None:
         value = columns.replace("'", "").replace(", ", ",")
     elif knobs is not None:
         value = knobs.replace("'", "").replace(": ", "=")
     elif text is not None:
         value = f'"{text}"' if " " in text else text
-    return f"--{name} {value}"
+    return f"--{name.replace('_', '-')} {value}"
 
 
 def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":
@@ -117,7 +173,7 @@ def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":
 
 def as_window(text: str | None) -> "Window | None":
     """Return the window that was given, if one was."""
-    from streamjoin.windows.text import parse_window
+    from streamjoin.windows import parse_window
 
     return None if text is None else parse_window(text)
 
@@ -128,3 +184,14 @@ def as_columns(text: str | None) -> tuple[str, str] | None:
         return None
     left, _, right = (part.strip() for part in text.partition(","))
     return left, right or left
+
+
+FORMS = {
+    str: Form(str | None),
+    str | None: Form(str | None),
+    int | None: Form(int | None),
+    Ordered: Form(str | None, as_ordered, "NAME or NUMBER"),
+    Duration | None: Form(str | None, metavar="DURATION"),
+    ColumnPair: Form(str | None, as_columns, "COLUMN"),
+    Knobs | None: Form(list[str] | None, as_tuning, "KNOB=VALUE"),
+}

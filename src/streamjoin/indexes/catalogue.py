@@ -1,45 +1,263 @@
-"""The structures by name, as ``algorithm=`` gives it."""
+"""The catalogue of algorithms: whatever ``algorithm=`` may name, and what is known of it.
 
-from streamjoin.indexes.protocol import CrossedIndex, Index, Structure
-from streamjoin.indexes.runs.bi_sort import BISort
-from streamjoin.indexes.runs.scan import Scan
-from streamjoin.indexes.tables.rap_table import RaPTable
-from streamjoin.indexes.tables.wib_tree import WiBTree
-from streamjoin.indexes.trees.b_tree import BTree
-from streamjoin.indexes.trees.chained_index import BChain, IBChain
-from streamjoin.indexes.trees.im_tree import IMTree
-from streamjoin.indexes.trees.pim_tree import PIMTree
-from streamjoin.indexes.trees.window_index import WindowIndex
-from streamjoin.indexes.two_keys.spo_join import SPOJoin
+One entry says all: what the algorithm is called, which class it is, to which family it belongs,
+what it is good for, by which function its cost is predicted, and which knobs it has. ``explain``,
+``"auto"``, ``streamjoin calibrate``, ``--help``, messages and the table in the documents are read
+from here. Classes and functions are named by their homes, and loaded when they are first asked for,
+so that to list the algorithms loads no kernel.
 
-# Of a whole window: they forget their oldest tuples one by one.
-WINDOW_INDEXES: dict[str, type[WindowIndex]] = {
-    "b_tree": BTree,
-    "b_chain": BChain,
-    "ib_chain": IBChain,
-    "im_tree": IMTree,
-    "pim_tree": PIMTree,
-}
-INDEXES: dict[str, type[Index]] = {
-    "bi_sort": BISort,
-    "rap_table": RaPTable,
-    "wib_tree": WiBTree,
-    "scan": Scan,
-    **WINDOW_INDEXES,
-}
-CROSSED_INDEXES: dict[str, type[CrossedIndex]] = {"spo_join": SPOJoin}  # by two keys at once
+To add a structure: its file and an entry here. With ``cost``, ``"auto"`` compares it with the
+others of its family.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from streamjoin.indexes.protocol import Structure
+
+MOST_BITS = 18  # of partitions that may be asked for, as many as Zhang et al. try (Fig. 18)
 
 
-def make_index(name: str, capacity: int, threads: int = 1) -> Structure:
+class Family(Enum):
+    """What an algorithm works on; the value says it in words."""
+
+    SUBWINDOWS = "keeps a window in subwindows, sorted by one key"
+    WHOLE_WINDOWS = "keeps a window whole, for rows that come a few at a time"
+    TWO_KEYS = "keeps a window in subwindows, sorted by two inequalities or bands at once"
+    LAZY = "joins by equality when all rows are there: tables, and windows that close"
+    EAGER = "joins a tumbling window by equality as its rows come"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What ``tuning=`` may set: a whole number from 1."""
+
+    name: str
+    meaning: str
+    most: int | None = None
+    divides_threads: bool = False
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An entry of the catalogue."""
+
+    name: str
+    family: Family
+    what: str  # it is, and who published it
+    good_for: str  # where it is asked for, `explain` says it
+    home: str  # module, and class or function that makes it
+    cost: str | None = None  # where "auto" predicts it: a function of `choice.structure_costs`
+    in_auto: bool = True  # whether "auto" ever takes it
+    takes_threads: bool = False  # to be made
+    knobs: tuple[Knob, ...] = ()
+
+    @property
+    def kind(self) -> Any:
+        """The class, or the function that makes one."""
+        return load(f"streamjoin.{self.home}")
+
+    @property
+    def predict_steps(self) -> Callable[..., Any]:
+        """The function that predicts what a row costs."""
+        assert self.cost is not None, f"{self.name} has no cost function"
+        return load(f"streamjoin.choice.structure_costs:{self.cost}")
+
+
+@lru_cache
+def load(home: str) -> Any:
+    """Return what a module has by a name."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)
+
+
+BITS = Knob("bits", "of the hash, that tell 2**bits partitions apart", most=MOST_BITS)
+RUN_ROWS = Knob("run_rows", "rows that are sorted together")
+DELTA = Knob("delta", "rows that are sorted together, of all cores")
+GROUP = Knob("group", "cores of one group, which share its rows", divides_threads=True)
+
+CATALOGUE = (
+    Algorithm(
+        "bi_sort",
+        Family.SUBWINDOWS,
+        "sorted arrays with an index and an insertion buffer, PanJoin",
+        "large batches and for many matches",
+        "indexes.runs.bi_sort:BISort",
+        cost="bi_sort_join",
+        takes_threads=True,
+    ),
+    Algorithm(
+        "rap_table",
+        Family.SUBWINDOWS,
+        "a table of key ranges that adapts from subwindow to subwindow, PanJoin",
+        "small batches of keys in any order",
+        "indexes.tables.rap_table:RaPTable",
+    ),
+    Algorithm(
+        "wib_tree",
+        Family.SUBWINDOWS,
+        "a B+-tree with wide leaves that are not sorted, PanJoin",
+        "small batches of keys that rise all the time",
+        "indexes.tables.wib_tree:WiBTree",
+    ),
+    Algorithm(
+        "b_tree",
+        Family.WHOLE_WINDOWS,
+        "a B+-tree over the whole window",
+        "a row at a time in a small window",
+        "indexes.trees.b_tree:BTree",
+        cost="b_tree_join",
+    ),
+    Algorithm(
+        "b_chain",
+        Family.WHOLE_WINDOWS,
+        "a chain of B+-trees",
+        "a row at a time, where to remove rows one by one is dear",
+        "indexes.trees.chained_index:BChain",
+        cost="b_chain_join",
+    ),
+    Algorithm(
+        "ib_chain",
+        Family.WHOLE_WINDOWS,
+        "a chain of B+-trees, all but the newest immutable",
+        "a row at a time, where each is searched for often",
+        "indexes.trees.chained_index:IBChain",
+        cost="ib_chain_join",
+    ),
+    Algorithm(
+        "im_tree",
+        Family.WHOLE_WINDOWS,
+        "an immutable B+-tree and a small one for new rows, merged from time to time",
+        "a few rows at a time, and threads that share the window",
+        "indexes.trees.im_tree:IMTree",
+        cost="im_tree_join",
+    ),
+    Algorithm(
+        "pim_tree",
+        Family.WHOLE_WINDOWS,
+        "an immutable B+-tree with many small ones for new rows, merged from time to time",
+        "a few rows at a time in a large window, and threads that share it",
+        "indexes.trees.pim_tree:PIMTree",
+        cost="pim_tree_join",
+    ),
+    Algorithm(
+        "spo_join",
+        Family.TWO_KEYS,
+        "sorted by two inequalities or bands at once, permutation arrays, SPO-Join",
+        "two inequalities that each let many pairs pass",
+        "indexes.two_keys.spo_join:SPOJoin",
+        takes_threads=True,
+    ),
+    Algorithm(
+        "scan",
+        Family.SUBWINDOWS,
+        "compares every pair, a nested loop",
+        "conditions without a key",
+        "indexes.runs.scan:Scan",
+        in_auto=False,
+    ),
+    Algorithm(
+        "npj",
+        Family.LAZY,
+        "one hash table for all threads, no partitioning",
+        "few rows, or one key that very many have",
+        "joins.equality.npj:NPJ",
+    ),
+    Algorithm(
+        "prj",
+        Family.LAZY,
+        "radix partitions that fit into the cache, a hash table each",
+        "most windows and tables",
+        "joins.equality.prj:PRJ",
+        knobs=(BITS,),
+    ),
+    Algorithm(
+        "mway",
+        Family.LAZY,
+        "sorted runs, merged all at once",
+        "comparisons; it is seldom the fastest",
+        "joins.equality.mway:MWay",
+        in_auto=False,
+        knobs=(RUN_ROWS,),
+    ),
+    Algorithm(
+        "mpass",
+        Family.LAZY,
+        "sorted runs, merged two by two",
+        "keys that repeat very often",
+        "joins.equality.mpass:MPass",
+        knobs=(RUN_ROWS,),
+    ),
+    Algorithm(
+        "shj_jm",
+        Family.EAGER,
+        "symmetric hash join over a join matrix",
+        "rows that come slowly, a few at a time",
+        "joins.equality.algorithms:shj_jm",
+    ),
+    Algorithm(
+        "shj_jb",
+        Family.EAGER,
+        "symmetric hash join over a join biclique",
+        "rows that come as fast as they can be joined one by one",
+        "joins.equality.algorithms:shj_jb",
+        knobs=(GROUP,),
+    ),
+    Algorithm(
+        "pmj_jm",
+        Family.EAGER,
+        "progressive merge join over a join matrix",
+        "rows that come faster than they can be joined one by one, if left has far fewer",
+        "joins.equality.algorithms:pmj_jm",
+        knobs=(DELTA,),
+    ),
+    Algorithm(
+        "pmj_jb",
+        Family.EAGER,
+        "progressive merge join over a join biclique",
+        "rows that come faster than they can be joined one by one",
+        "joins.equality.algorithms:pmj_jb",
+        knobs=(DELTA, GROUP),
+    ),
+)
+ALGORITHMS = {each.name: each for each in CATALOGUE}
+
+
+def names_of(*families: Family) -> tuple[str, ...]:
+    """Name the algorithms of some families."""
+    return tuple(each.name for each in CATALOGUE if each.family in families)
+
+
+SUBWINDOWS, WHOLE_WINDOWS = names_of(Family.SUBWINDOWS), names_of(Family.WHOLE_WINDOWS)
+ONE_KEY = names_of(Family.SUBWINDOWS, Family.WHOLE_WINDOWS)
+TWO_KEYS = names_of(Family.TWO_KEYS)
+LAZY, EAGER = names_of(Family.LAZY), names_of(Family.EAGER)
+BY_EQUALITY = (*LAZY, *EAGER)  # no index: they join a window, or tables, in one go
+
+
+def make_index(name: str, capacity: int, threads: int = 1) -> "Structure":
     """Make an empty index; some merge with several threads."""
-    capacity = max(capacity, 1)
-    if name == "bi_sort":
-        return BISort(capacity, threads=threads)
-    if name == "spo_join":
-        return SPOJoin(capacity, threads)
-    return INDEXES[name](capacity)
+    entry, capacity = ALGORITHMS[name], max(capacity, 1)
+    index: Structure = (
+        entry.kind(capacity, threads=threads) if entry.takes_threads else entry.kind(capacity)
+    )
+    return index
 
 
-def kind_of(name: str) -> type[Structure]:
+def kind_of(name: str) -> Any:
     """Return the class of a structure."""
-    return CROSSED_INDEXES[name] if name in CROSSED_INDEXES else INDEXES[name]
+    return ALGORITHMS[name].kind
+
+
+def describe_family(family: Family) -> str:
+    """Name the algorithms of a family, as they are written in help and docstrings.
+
+    >>> describe_family(Family.TWO_KEYS)
+    '``"spo_join"``'
+    """
+    return ", ".join(f'``"{name}"``' for name in names_of(family))

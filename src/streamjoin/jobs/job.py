@@ -1,8 +1,9 @@
 """A job: two sources, a join and a sink, checked before Spark starts.
 
 The dataclasses are the format of job files (`streamjoin.jobs.reading` reads those): a field is a
-key, its type says which values fit, no default means that the key must be there. What fits key by
-key but makes no sense together is refused when a `Job` is made.
+key, its type says which values fit, no default means that the key must be there. The keys of
+``[join]`` are the arguments of `streamjoin.spark.join`, as `streamjoin.options.options` has them.
+What fits key by key but makes no sense together is refused when a `Job` is made.
 
 Keys that only streams use (watermark, checkpoint, trigger) are no error in a job over tables, as
 in Spark, so that one file serves both: ``--set left.stream=false --set right.stream=false``.
@@ -15,15 +16,14 @@ from pathlib import Path
 from typing import Any, NewType
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.options.config import JoinConfig
-from streamjoin.options.ordering import Ordered
-from streamjoin.windows import CountWindow, Window
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import SPARK, Given
+from streamjoin.windows import Window
 from streamjoin.windows.durations import parse_duration
 
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration
 Settings = Mapping[str, str | int | float | bool]
-Knobs = Mapping[str, int]
 
 MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 TRIGGERS = ("available now", "once")
@@ -31,20 +31,23 @@ KEEP_NO_PLACE = ("console", "memory", "noop")  # sinks for which Spark makes up 
 
 
 @dataclass(frozen=True)
-class JoinOptions:
+class Join:
     """The arguments of `streamjoin.spark.join`."""
 
     on: str
     window: Window | None = None
     time: tuple[str, str] | None = None
-    order: tuple[str, str] | None = None
-    algorithm: str = "auto"
-    routing: str = "auto"
-    cores: int | None = None
-    ordered: Ordered = "none"
-    emit: str | None = None
-    optimize: str = "throughput"
-    tuning: Knobs | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # those that the file has
+
+    @property
+    def given(self) -> Given:
+        """All options, checked one by one."""
+        return SPARK.read(self.options)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All arguments that the file has."""
+        return {"on": self.on, "window": self.window, "time": self.time, **self.options}
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Job:
     """A whole job file, checked."""
 
     file: Path
-    join: JoinOptions
+    join: Join
     left: Source
     right: Source
     sink: Sink
@@ -100,18 +103,8 @@ class Job:
 def check(job: Job) -> None:
     """Refuse what fits key by key but makes no sense together."""
     join = job.join
-    config = JoinConfig.check(
-        join.on,
-        join.window,
-        join.time,
-        join.order,
-        join.algorithm,
-        threads=1,  # of a core
-        ordered=join.ordered,
-        emit=join.emit,
-        optimize=join.optimize,
-        tuning=join.tuning,
-    )
+    given = join.given
+    config = JoinOptions.check_given(join.on, join.window, join.time, given, threads=1)  # of a core
     if job.left.stream != job.right.stream:
         raise StreamJoinError(
             f"left.stream = {shown(job.left.stream)} and right.stream = {shown(job.right.stream)}: "
@@ -129,7 +122,7 @@ def check(job: Job) -> None:
         check_stream(job)
     elif config.ordering is not None:
         raise StreamJoinError(
-            f"join.ordered = {shown(join.ordered)} follows the arrival of rows, and those of a "
+            f"join.ordered = {shown(config.ordered)} follows the arrival of rows, and those of a "
             "table are all there at once. Leave it out, and sort the result."
         )
     elif (job.sink.mode or "error") not in MODES:
@@ -166,7 +159,7 @@ def check_stream(job: Job) -> None:
             'Add e.g. window = "10 minutes".'
         )
     for name, side in (("left", job.left), ("right", job.right)):
-        if not isinstance(job.join.window, CountWindow) and side.watermark is None:
+        if job.join.window.is_timed and side.watermark is None:
             raise StreamJoinError(
                 f"{name}.watermark is missing: it says how late rows may be, and so when old ones "
                 'can be forgotten. Add e.g. watermark = "10 seconds" to ' + f"[{name}]."

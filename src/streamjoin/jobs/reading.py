@@ -2,15 +2,16 @@
 
 ::
 
-    [join]    on, window, time, ...       JoinOptions
+    [join]    on, window, time, ...       Join, and the options of `streamjoin.spark.join`
     [left]    format, path, stream, ...   Source
     [right]   the same                    Source
     [sink]    format, path, mode, ...     Sink
     [spark]   settings of the session     a dict, names as Spark has them
 
 The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types,
-so a new key is a new field in `streamjoin.jobs.job` and nothing here. Overrides, as in
-``--set right.path=other/``, are put into the tables first and meet the same checks.
+so a new key is a new field in `streamjoin.jobs.job`, or a new option of joins, and nothing here.
+Overrides, as in ``--set right.path=other/``, are put into the tables first and meet the same
+checks.
 ``docs/guide/jobs.md`` is the reference for users; `streamjoin.spark.run_job` runs a job.
 """
 
@@ -26,24 +27,23 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import (
     Delay,
     Job,
-    JoinOptions,
-    Knobs,
+    Join,
     Location,
     Settings,
     Sink,
     Source,
     shown,
 )
-from streamjoin.options.checks import pair
-from streamjoin.options.ordering import Ordered
-from streamjoin.windows import Window
+from streamjoin.options.options import SPARK
+from streamjoin.options.values import ColumnPair, Knobs, Ordered, read_pair
+from streamjoin.windows import Window, parse_window
 from streamjoin.windows.durations import parse_duration
-from streamjoin.windows.text import parse_window
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
 
-TABLES = {"join": JoinOptions, "left": Source, "right": Source, "sink": Sink}
-Part = TypeVar("Part", JoinOptions, Source, Sink)
+TABLES = {"join": Join, "left": Source, "right": Source, "sink": Sink}
+OPTIONS = {name: SPARK.types[name] for name, option in SPARK.table.items() if option.in_job}
+Part = TypeVar("Part", Source, Sink)
 
 
 def load_job(path: str | Path, overrides: Iterable[str] = ()) -> Job:
@@ -67,7 +67,7 @@ def load_job(path: str | Path, overrides: Iterable[str] = ()) -> Job:
             apply_override(parts, override)
         return Job(
             path,
-            read_part(JoinOptions, "join", parts["join"], path),
+            read_join(parts["join"], path),
             read_part(Source, "left", parts["left"], path),
             read_part(Source, "right", parts["right"], path),
             read_part(Sink, "sink", parts["sink"], path),
@@ -129,7 +129,7 @@ def apply_override(parts: dict[str, dict[str, Any]], override: str) -> None:
     elif key.startswith("options."):
         parts[table].setdefault("options", {})[key.removeprefix("options.")] = text
     else:
-        hint = get_type_hints(TABLES[table]).get(key)
+        hint = hints_of(table).get(key)
         parts[table][key] = toml_value(text) if hint in READ_AS_TOML else text
 
 
@@ -141,14 +141,37 @@ def toml_value(text: str) -> Any:
         return text
 
 
+def hints_of(name: str) -> dict[str, Any]:
+    """Return the keys of a table, and their types."""
+    hints = get_type_hints(TABLES[name])
+    if name == "join":
+        del hints["options"]
+        hints |= OPTIONS
+    return hints
+
+
+def read_join(table: dict[str, Any], file: Path) -> Join:
+    """Turn the table of the join into what it asks for."""
+    values = read_values(Join, "join", table, file)
+    options = {name: values.pop(name) for name in OPTIONS if name in values}
+    return Join(**values, options=options)
+
+
 def read_part(kind: type[Part], name: str, table: dict[str, Any], file: Path) -> Part:
     """Turn a table into its dataclass."""
-    hints = get_type_hints(kind)
+    return kind(**read_values(kind, name, table, file))
+
+
+def read_values(
+    kind: type[Join | Source | Sink], name: str, table: dict[str, Any], file: Path
+) -> dict[str, Any]:
+    """Return the values of a table as its dataclass holds them; refuse unknown keys and gaps."""
+    hints = hints_of(name)
     refuse_unknown(f"[{name}] key", table, tuple(hints))
     for each in fields(kind):
         if each.default is MISSING and each.default_factory is MISSING and each.name not in table:
             raise StreamJoinError(f"{name}.{each.name} is missing. Add it to [{name}].")
-    return kind(**{key: fit(hints[key], f"{name}.{key}", table[key], file) for key in table})
+    return {key: fit(hints[key], f"{name}.{key}", table[key], file) for key in table}
 
 
 def fit(hint: Any, name: str, value: Any, file: Path) -> Any:
@@ -192,6 +215,11 @@ def as_delay(value: Any, _file: Path) -> str | None:
     return value if isinstance(value, str) and parse_duration(value) >= 0 else None
 
 
+def as_pair(value: Any, _file: Path) -> tuple[str, str] | None:
+    """Accept one name for both sides, or two."""
+    return read_pair("columns", value)
+
+
 def as_ordered(value: Any, _file: Path) -> Ordered | None:
     """Accept a name or a number; which ones there are, the join says."""
     return value if type(value) in (str, int) else None
@@ -221,14 +249,23 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     ),
     Ordered: ('"none", "outer", "inner", or a whole number from 1', as_ordered),
     tuple[str, ...]: ('a list of texts, e.g. ["id", "price * 2 as double_price"]', as_texts),
-    tuple[str, str] | None: ("one or two names", lambda value, _: pair("columns", value)),
+    tuple[str, str] | None: ("one or two names", as_pair),
+    ColumnPair: ("one or two names", as_pair),
     Location | None: ("a path in quotes", as_location),
     Delay | None: ('a duration in quotes, e.g. "5 seconds"', as_delay),
     Window | None: ('a window in quotes, e.g. "10 minutes" or "count 1000"', as_window),
     Knobs | None: ("a table of whole numbers, e.g. { bits = 10 }", as_knobs),
     Settings: ("a table of texts, numbers, true and false", as_settings),
 }
-READ_AS_TOML = (bool, int | None, Ordered, tuple[str, ...], tuple[str, str] | None, Knobs | None)
+READ_AS_TOML = (
+    bool,
+    int | None,
+    Ordered,
+    tuple[str, ...],
+    tuple[str, str] | None,
+    ColumnPair,
+    Knobs | None,
+)
 
 
 def refuse_unknown(what: str, keys: Iterable[str], known: tuple[str, ...]) -> None:

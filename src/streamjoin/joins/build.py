@@ -5,14 +5,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from streamjoin.choice.algorithm import Adviser
+from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.conditions import Condition, is_symmetric
 from streamjoin.expressions.depth import deep
+from streamjoin.indexes.catalogue import BY_EQUALITY, EAGER, LAZY
 from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.deliver import Delivery, gather
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
-from streamjoin.joins.equality.registry import make_lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.sessions.join import SessionJoin
@@ -20,24 +23,22 @@ from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.joins.split.executor import SplitExecutor
-from streamjoin.joins.tumbling.adviser import Adviser
 from streamjoin.joins.tumbling.closed import ClosedRows
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
 from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.keys.hashing import process_seed
 from streamjoin.keys.operands import Side
-from streamjoin.options.advisor import EAGER, LAZY, advise, check_equality, check_ranges
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import check_equality, check_key, check_ranges
 from streamjoin.plans.batches import joined_schema
 from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
-from streamjoin.windows import SessionWindow, TimeWindow
 
 
 @deep
 def make_plan(
-    config: JoinConfig, schemas: dict[Side, pa.Schema], seed: int | None = None
+    config: JoinOptions, schemas: dict[Side, pa.Schema], seed: int | None = None
 ) -> JoinPlan:
     """Bind a configuration to the schemas of both sides; refuse an algorithm that does not fit.
 
@@ -46,14 +47,14 @@ def make_plan(
     condition = config.condition(schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
-    advise(config.algorithm, plan.has_key, config.on)
+    check_key(config.algorithm, plan.has_key, config.on)
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
     return plan.seeded(process_seed() if seed is None else seed)
 
 
 @deep
 def make_engine(
-    config: JoinConfig,
+    config: JoinOptions,
     schemas: dict[Side, pa.Schema],
     is_self: bool = False,
     deliver: Callable[[Found, pa.Schema], Iterator[Delivery]] = gather,
@@ -81,13 +82,13 @@ def make_engine(
 
     def chains() -> dict[Side, Chain]:
         numbered = numbers or plan.counted is not None
-        return make_chains(plan, config.window, algorithm, numbered, threads, config.cores)
+        return make_chains(plan, config.window, config.algorithm, numbered, threads, config.cores)
 
     join: Executor
     symmetric = None
     if is_self and plan.same_keys:
         symmetric = symmetry(config, config.condition(schemas["left"], schemas["right"]))
-    if config.is_closing(plan):
+    if config.joins_apart(plan):
         join = make_closing(config, plan, given)
     elif config.is_split:
         managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(config.cores)]
@@ -104,12 +105,12 @@ def make_engine(
 
 
 def make_closing(
-    config: JoinConfig, plan: JoinPlan, deliver: Deliver
+    config: JoinOptions, plan: JoinPlan, deliver: Deliver
 ) -> TumblingJoin | SessionJoin:
     """Return what joins windows that close, without an index."""
     adviser = adviser_of(config)
     closed = make_closed_rows(config, plan, deliver, adviser)
-    if isinstance(config.window, SessionWindow):
+    if plan.longest_pause is not None:
         return SessionJoin(plan, closed, deliver, config.emit == "eager", adviser)
     if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
         return TumblingJoin(plan, closed, None, deliver, adviser)
@@ -124,10 +125,10 @@ def make_closing(
 
 
 def make_closed_rows(
-    config: JoinConfig, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
+    config: JoinOptions, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
 ) -> ClosedRows:
     """Return what joins rows that are all there."""
-    structure = "auto" if config.algorithm in (*LAZY, *EAGER) else config.algorithm
+    structure = "auto" if config.algorithm in BY_EQUALITY else config.algorithm
     judge = adviser or adviser_of(config)
 
     def make_manager(inner: JoinPlan, threads: int) -> Manager:
@@ -144,15 +145,15 @@ def make_closed_rows(
     return ClosedRows(plan, make_manager, choose, config.threads)
 
 
-def adviser_of(config: JoinConfig) -> Adviser:
-    """Return who decides where the algorithm is ``"auto"``."""
-    decides = config.algorithm == "auto"
-    return Adviser(config.optimize, config.emit, config.threads, decides)
+def adviser_of(config: JoinOptions) -> Adviser:
+    """Build the adviser that picks the algorithm where it is ``"auto"``."""
+    decides, costs = config.algorithm == "auto", load_calibration().windows
+    return Adviser(config.optimize, config.emit, config.threads, costs, decides)
 
 
-def symmetry(config: JoinConfig, condition: Condition) -> bool | None:
+def symmetry(config: JoinOptions, condition: Condition) -> bool | None:
     """Whether (a, b) matches whenever (b, a) does; None if one chain cannot serve both."""
     if len(set(config.order or ("",))) > 1:  # two orders need two chains
         return None
-    balanced = isinstance(config.window, TimeWindow) and config.window == config.window.flip()
-    return balanced and is_symmetric(condition)
+    band = None if config.window is None else config.window.shape.band_us
+    return band is not None and band[0] == -band[1] and is_symmetric(condition)

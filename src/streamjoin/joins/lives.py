@@ -43,11 +43,11 @@ import pyarrow as pa
 
 from streamjoin.joins.candidates import Pairs
 from streamjoin.joins.executor import Clock
-from streamjoin.joins.tumbling.pending import window_numbers
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import window_numbers
 
 AFTER_ALL = 2**64  # greater than any key
 

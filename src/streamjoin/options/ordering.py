@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from streamjoin.errors import StreamJoinError
+from streamjoin.options.values import Ordered, read_ordered
 
 ARRIVAL, MATCHED = "_arrival", "_matched"
-Ordered = str | int  # "none", "outer", "inner", or a precision
-KINDS = ("none", "outer", "inner")
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,7 @@ class Ordering:
     @classmethod
     def parse(cls, ordered: Ordered) -> "Ordering | None":
         """Read what users write; None if there is no order."""
-        is_number = isinstance(ordered, int) and not isinstance(ordered, bool) and ordered > 0
-        if ordered not in KINDS and not is_number:
-            raise StreamJoinError(
-                f"ordered={ordered!r} is not an order of results; choose 'none', 'outer' (matches "
-                "of an earlier row come first), 'inner' (and those of one row oldest first), or a "
-                "number from 1: how many rows of the other stream may be out of order"
-            )
-        if ordered == "none":
+        if read_ordered("ordered", ordered) == "none":
             return None
         return cls({"outer": None, "inner": 1}[ordered] if isinstance(ordered, str) else ordered)
 

@@ -24,7 +24,7 @@ from streamjoin.keys.sort_keys import keys_per_second
 from streamjoin.keys.window_part import WindowPart
 from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.plans.plan import SIDES, JoinPlan
-from streamjoin.windows import CountWindow, SessionWindow, TimeWindow, TumblingWindow, Window
+from streamjoin.windows import Shape, Window
 
 
 def bind(
@@ -40,17 +40,18 @@ def bind(
         bound = bind_ranges(part, schemas)
         ranges += bound.parts
         texts += [] if bound.residual is None else [bound.residual]
+    shape = Shape() if window is None else window.shape
     time_part, implied, longest_pause = None, frozenset[int](), None
-    if isinstance(window, TimeWindow | TumblingWindow | SessionWindow):
+    if window is not None and window.is_timed:
         assert time is not None
         time_part = len(ranges)
-        ranges.append(bind_time(window, time, schemas))
-    if isinstance(window, TumblingWindow):
-        equalities = (*equalities, bind_window(window, ranges[-1]))
+        ranges.append(bind_time(shape, time, schemas))
+    if shape.buckets_us is not None:
+        equalities = (*equalities, bind_buckets(shape.buckets_us, ranges[-1]))
         implied = frozenset([len(ranges) - 1])
-    elif isinstance(window, SessionWindow):
+    if shape.gap_us is not None:
         implied = frozenset([len(ranges) - 1])
-        longest_pause = floor(in_ticks(window.gap_us, ranges[-1]))
+        longest_pause = floor(in_ticks(shape.gap_us, ranges[-1]))
     filters: dict[Side, list[exp.Expression]] = {"left": [], "right": []}
     compared = [part.columns for part in equalities if part.columns is not None]
     residuals = [
@@ -80,9 +81,10 @@ def bind(
             "left": tuple(sorted({name for side, name in needed if side == "l"})),
             "right": tuple(sorted({name for side, name in needed if side == "r"})),
         },
-        {"left": window.left, "right": window.right} if isinstance(window, CountWindow) else None,
+        None if shape.counts is None else dict(zip(SIDES, shape.counts, strict=True)),
         implied,
         longest_pause,
+        closes=window is not None and window.closes,
     )
 
 
@@ -109,21 +111,18 @@ def in_ticks(microseconds: int, time: RangePart) -> Fraction:
     return Fraction(microseconds, 1_000_000) * keys_per_second(time.operands.type)
 
 
-def bind_window(window: TumblingWindow, time: RangePart) -> WindowPart:
-    """Turn tumbling windows into an equality of their numbers."""
+def bind_buckets(buckets_us: tuple[int, int], time: RangePart) -> WindowPart:
+    """Turn stretches of time, of a length and from an offset, into an equality of their numbers."""
     expressions = time.operands.expressions
     source = Equality(expressions["left"].sql("spark"), expressions["right"].sql("spark"))
-    length, offset = (in_ticks(each, time) for each in (window.length_us, window.offset_us))
+    length, offset = (in_ticks(each, time) for each in buckets_us)
     return WindowPart(source, time.operands, True, time, length, offset)
 
 
-def bind_time(
-    window: TimeWindow | TumblingWindow | SessionWindow, time: tuple[str, str], schemas: Schemas
-) -> RangePart:
+def bind_time(shape: Shape, time: tuple[str, str], schemas: Schemas) -> RangePart:
     """Turn the window into a band over the time columns: -after <= l.t - r.t <= before.
 
-    Times in the same tumbling window are less than its length apart, those in the same session
-    anything.
+    Times in the same bucket are less than its length apart, those in the same session anything.
     """
     kinds = [time_kind(schemas[side], name, side) for side, name in zip(SIDES, time, strict=True)]
     if kinds[0] != kinds[1]:
@@ -137,14 +136,15 @@ def bind_time(
             return Bound(Decimal(microseconds) / 1000)
         return Bound(timedelta(microseconds=microseconds))
 
-    if isinstance(window, TimeWindow):
-        interval = Interval(end(-window.after_us), end(window.before_us))
+    if shape.band_us is not None:
+        interval = Interval(*map(end, shape.band_us))
     else:
-        length = window.length_us if isinstance(window, TumblingWindow) else window.gap_us
+        length = shape.gap_us if shape.buckets_us is None else shape.buckets_us[0]
+        assert length is not None
         interval = Interval(replace(end(-length), closed=False), replace(end(length), closed=False))
     left, right = quoted("l", time[0]), quoted("r", time[1])
     [part] = bind_ranges(Band(left, right, (interval,)), schemas).parts
-    return replace(part, exact=((-inf, inf),)) if isinstance(window, SessionWindow) else part
+    return part if shape.gap_us is None else replace(part, exact=((-inf, inf),))
 
 
 def time_kind(schema: pa.Schema, name: str, side: str) -> str:

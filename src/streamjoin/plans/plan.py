@@ -26,6 +26,7 @@ from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.window_part import WindowPart
 
 SIDES: tuple[Side, Side] = ("left", "right")
+SUBWINDOWS_PER_WINDOW = 2  # or one a core if there are more cores
 SAMPLE = 256  # rows of a batch that the choice of a layout looks at
 
 
@@ -107,6 +108,7 @@ class JoinPlan:
     counted: dict[Side, int] | None = None  # the rows of a count window
     implied: frozenset[int] = frozenset()  # range parts that hold wherever the equalities do
     longest_pause: int | None = None  # session windows: in keys of the time part
+    closes: bool = False  # `Window.closes`
     seed: int = FIXED  # of hashes
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
 
@@ -152,11 +154,6 @@ class JoinPlan:
     def own_equalities(self) -> tuple[EqualityPart, ...]:
         """The equalities of the condition."""
         return self.equalities if self.window_part is None else self.equalities[:-1]
-
-    @property
-    def closes(self) -> bool:
-        """Whether rows match inside windows that close, one after the other."""
-        return self.window_part is not None or self.longest_pause is not None
 
     @cached_property
     def groups(self) -> "JoinPlan | None":

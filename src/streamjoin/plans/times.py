@@ -1,4 +1,4 @@
-"""Watermarks and delays in the units of a plan's time keys."""
+"""Watermarks and delays in the units of a plan's time keys, and watermarks as JSON."""
 
 from datetime import date, datetime, timedelta
 from fractions import Fraction
@@ -68,3 +68,19 @@ def as_moment(time: date, kind: pa.DataType) -> date:
         midnight = time.replace(hour=0, minute=0, second=0, microsecond=0)
         return (midnight if midnight == time else midnight + DAY).date()
     return time
+
+
+def write_time(watermark: Any) -> Any:
+    """Return a watermark that waits in a form JSON can hold."""
+    if watermark is None or isinstance(watermark, int):
+        return watermark
+    kind = "datetime" if isinstance(watermark, datetime) else "date"
+    return [kind, watermark.isoformat()]
+
+
+def read_time(saved: Any) -> Any:
+    """Read what ``write_time`` returned."""
+    if not isinstance(saved, list):
+        return saved
+    kind, text = saved
+    return datetime.fromisoformat(text) if kind == "datetime" else date.fromisoformat(text)

@@ -1,16 +1,19 @@
 """What users of Spark call: `join` and `explain`, after `configure`, once per session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 from streamjoin.conditions import Condition
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
-from streamjoin.options.advisor import LAZY
-from streamjoin.options.checks import ColumnPair, check_finite
-from streamjoin.options.config import JoinConfig
-from streamjoin.options.ordering import Ordered
+from streamjoin.indexes.catalogue import LAZY
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import SPARK, Given, SparkOptions
+from streamjoin.options.rules import list_examples
+from streamjoin.options.signatures import show_options
+from streamjoin.options.values import ColumnPair
 from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.arrival_order import meeting_conditions, number_rows
@@ -24,34 +27,26 @@ from streamjoin.spark.planning import (
     range_part,
 )
 from streamjoin.spark.schemas import arrow_schema, joined_struct
-from streamjoin.spark.session import check_cores, check_session, check_workers
+from streamjoin.spark.session import check_session, check_workers
 from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.checkpoint import read_saved_table
 from streamjoin.spark.state.join_facts import Request
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
 from streamjoin.spark.tasks import choose_labels
-from streamjoin.windows import CountWindow, SessionWindow, Window
+from streamjoin.windows import Window
 
 WATERMARK = "spark.watermarkDelayMs"  # in the metadata of a column that has one
 
 
+@show_options(SPARK)
 def join(
     left: DataFrame,
     right: DataFrame,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    order: ColumnPair = None,
-    algorithm: str = "auto",
-    routing: str = "auto",
-    cores: int | None = None,
-    name: str = "streamjoin",
-    ordered: Ordered = "none",
-    emit: str | None = None,
-    optimize: str = "throughput",
-    tuning: Mapping[str, int] | None = None,
-    checkpoint: str | None = None,
+    **options: Unpack[SparkOptions],
 ) -> DataFrame:
     """Join two DataFrames, both streaming or both not, by any condition.
 
@@ -60,57 +55,21 @@ def join(
     on:
         The condition as SQL text over the aliases ``l`` and ``r``: any function that Spark knows.
     window:
-        `TimeWindow` (pairs whose event times are close), `CountWindow` (each row meets the last n
-        rows of the other stream), `TumblingWindow` (pairs in the same stretch of time) or
-        `SessionWindow` (pairs without a long pause between), or one of them as text, such as
-        ``"10 minutes"``. Tables may be joined without one.
+        {window}
+        Tables may be joined without one.
     time:
         The event-time columns ``(left, right)`` of any window but a `CountWindow`. Streams need
         `withWatermark` on both of them.
-    order:
-        Count windows: the columns that give arrival order within a micro-batch.
-    algorithm:
-        ``"auto"``, or the structure in which windows are kept: ``"bi_sort"``, ``"scan"``, for two
-        inequalities or bands ``"spo_join"``, and the others of `StreamJoin`.
-    routing:
-        How rows go to cores: ``"hash"`` by an equality, ``"range"`` by a band, ``"split"`` stores
-        once and probes everywhere; ``"auto"`` chooses.
-    cores:
-        How many parallel joiners; None means ``spark.sql.shuffle.partitions`` for streams, and as
-        many as the size asks for with tables.
-    name:
-        Under which `StreamingQueryProgress.observedMetrics` shows this join's metrics.
-    ordered:
-        Streams: ``"outer"`` adds a column ``_arrival``, by which the matches of an earlier row come
-        first; ``"inner"`` adds ``_matched`` too, by which those of one row come oldest first; so
-        does a number from 1: then this many rows of the other stream form a group.
-    emit:
-        Tumbling and session windows: ``"close"`` gives their matches in the batch whose watermark
-        has passed their end, ``"eager"`` as rows come. The pairs are the same.
-    optimize, tuning:
-        As in `StreamJoin`.
-    checkpoint:
-        Streams: the ``checkpointLocation`` that the query will have. After a restart its first
-        batch then goes to the cores that need it, and not to all; it changes nothing else.
+    {options}
 
     Returns
     -------
     An ordinary DataFrame: left's columns, then right's; right names that clash get ``_right``.
     """
     check_frames(left, right)
-    config = JoinConfig.check(
-        on,
-        window,
-        time,
-        order,
-        algorithm,
-        threads=1,  # of a core
-        ordered=ordered,
-        emit=emit,
-        optimize=optimize,
-        tuning=tuning,
-    )
-    check_cores(cores)
+    given = SPARK.read(options)
+    config = check_options(left, on, window, time, given)
+    routing, cores, checkpoint = given["routing"], given["cores"], given["checkpoint"]
     check_order(left, right, config)
     if not left.isStreaming:
         check_algorithm(config)
@@ -123,14 +82,14 @@ def join(
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
         output = joined_struct(left.schema, right.schema, inputs.order_columns)
-        spec = stream_spec(left.sparkSession, inputs, routing, cores, name)
+        spec = stream_spec(left.sparkSession, inputs, routing, cores, given["name"])
         if checkpoint is not None and spec.adapts:
             saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
             spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)
-    elif isinstance(config.window, CountWindow):
+    elif config.is_counted:
         return join_counted(left, right, config, routing, cores)
     else:
         inputs = prepare_inputs(left, right, config)
@@ -139,36 +98,20 @@ def join(
     return filter_joined(joined, inputs)
 
 
+@show_options(SPARK)
 def explain(
     left: DataFrame,
     right: DataFrame,
     on: str | Condition,
     window: Window | str | None = None,
     time: ColumnPair = None,
-    order: ColumnPair = None,
-    algorithm: str = "auto",
-    routing: str = "auto",
-    cores: int | None = None,
-    ordered: Ordered = "none",
-    emit: str | None = None,
-    optimize: str = "throughput",
-    tuning: Mapping[str, int] | None = None,
+    **options: Unpack[SparkOptions],
 ) -> str:
     """Say how `join` would understand and run a condition; its arguments are the same."""
     check_frames(left, right)
-    config = JoinConfig.check(
-        on,
-        window,
-        time,
-        order,
-        algorithm,
-        threads=1,  # of a core
-        ordered=ordered,
-        emit=emit,
-        optimize=optimize,
-        tuning=tuning,
-    )
-    check_cores(cores)
+    given = SPARK.read(options)
+    config = check_options(left, on, window, time, given)
+    routing, cores = given["routing"], given["cores"]
     check_order(left, right, config)
     if not left.isStreaming:
         check_algorithm(config)
@@ -177,6 +120,18 @@ def explain(
     if left.isStreaming:
         number = stream_spec(left.sparkSession, inputs, routing, cores, "streamjoin").cores
     return explain_join(left, config, inputs, routing, number)
+
+
+def check_options(
+    left: DataFrame,
+    on: str | Condition,
+    window: Window | str | None,
+    time: ColumnPair,
+    given: Given,
+) -> JoinOptions:
+    """Check the options of a core, which has one thread."""
+    is_finite = not left.isStreaming
+    return JoinOptions.check_given(on, window, time, given, is_finite=is_finite, threads=1)
 
 
 def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
@@ -213,15 +168,16 @@ def make_spec(
 
 
 def join_counted(
-    left: DataFrame, right: DataFrame, config: JoinConfig, routing: str, cores: int | None
+    left: DataFrame, right: DataFrame, config: JoinOptions, routing: str, cores: int | None
 ) -> DataFrame:
     """Join two tables in a count window."""
-    window, order = config.window, config.order
-    assert isinstance(window, CountWindow)
+    assert config.window is not None
+    order, counts = config.order, config.window.shape.counts
+    assert counts is not None
     if order is None:
         raise WindowError(
-            f"{window} counts rows in the order of their arrival, and a table has none; name the "
-            "columns that give it, as in order=('ts', 'ts')"
+            f"{config.window} counts rows in the order of their arrival, and a table has none; "
+            "name the columns that give it, as in order=('ts', 'ts')"
         )
     bind_order(
         order,
@@ -237,7 +193,7 @@ def join_counted(
             routing=routing,
             cores=cores,
         ).select(*names)
-        for meeting in meeting_conditions(window)
+        for meeting in meeting_conditions(*counts)
     ]
     return halves[0].union(halves[1])
 
@@ -258,10 +214,9 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
         )
 
 
-def check_algorithm(config: JoinConfig) -> None:
-    """Refuse algorithms that cannot join tables on Spark."""
-    check_finite(config.algorithm)
-    if config.algorithm in LAZY and not isinstance(config.window, SessionWindow):
+def check_algorithm(config: JoinOptions) -> None:
+    """Refuse algorithms that tables on Spark are not joined by."""
+    if config.algorithm in LAZY and not config.follows_rows:
         raise StreamJoinError(
             f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "
             "the rows of one table probe an index of the other as they come; leave algorithm out, "
@@ -269,8 +224,8 @@ def check_algorithm(config: JoinConfig) -> None:
         )
 
 
-def check_order(left: DataFrame, right: DataFrame, config: JoinConfig) -> None:
-    """Refuse an order of the results of tables, and one whose columns the input has already."""
+def check_order(left: DataFrame, right: DataFrame, config: JoinOptions) -> None:
+    """Refuse an order of results that there is none of, or no room for."""
     if config.ordering is None:
         return
     if not left.isStreaming:
@@ -295,8 +250,8 @@ def stream_spec(
     config, plan = inputs.config, inputs.plan()
     if config.window is None:
         raise WindowError(
-            "a join of streams needs a window: TimeWindow('10 minutes'), TumblingWindow('1 "
-            "minute') or SessionWindow('10 minutes') with time=('ts', 'ts'), or CountWindow(1000)"
+            f"a join of streams needs a window: {list_examples(is_timed=True)} with "
+            f"time=('ts', 'ts'), or {list_examples(is_timed=False)}"
         )
     partitions = check_session(spark, cores)
     kind, _ = choose_routing(plan, config, routing, tables=False)
@@ -312,9 +267,9 @@ def stream_spec(
     return make_spec(inputs, kind, part, chosen, name, has_fixed_cores=cores is not None)
 
 
-def check_watermarks(frames: dict[str, DataFrame], config: JoinConfig) -> None:
+def check_watermarks(frames: dict[str, DataFrame], config: JoinOptions) -> None:
     """Refuse streams whose state could never be dropped."""
-    if isinstance(config.window, CountWindow):
+    if config.is_counted:
         return
     assert config.time is not None
     for side, column in zip(SIDES, config.time, strict=True):

@@ -15,16 +15,15 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.computed_keys import ALIASES
 from streamjoin.spark.planning import backticks
-from streamjoin.windows import CountWindow
 
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"
 
 
-def meeting_conditions(window: CountWindow) -> tuple[str, str]:
-    """Return the two conditions over the numbered tables."""
+def meeting_conditions(left: int, right: int) -> tuple[str, str]:
+    """Return the two conditions over the numbered tables, for a window of so many rows."""
     return (
-        f"r.{PLACE} between l.{MET} - {window.right} and l.{MET} - 1",
-        f"l.{PLACE} between r.{MET} - {window.left} and r.{MET} - 1",
+        f"r.{PLACE} between l.{MET} - {right} and l.{MET} - 1",
+        f"l.{PLACE} between r.{MET} - {left} and r.{MET} - 1",
     )
 
 

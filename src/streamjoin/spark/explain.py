@@ -4,24 +4,23 @@ from pyspark.sql import DataFrame
 
 from streamjoin.api.explain import (
     NEXT,
-    closes,
     describe_algorithm,
     describe_emit,
     describe_tuning,
     joins_whole,
     split,
 )
+from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
-from streamjoin.options.advisor import advise
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
+from streamjoin.options.rules import check_key
 from streamjoin.spark.planning import Inputs, choose_routing, range_part
-from streamjoin.windows import SessionWindow
 
 
 def explain_join(
     left: DataFrame,
-    config: JoinConfig,
+    config: JoinOptions,
     inputs: Inputs,
     routing: str,
     cores: int | str,
@@ -34,10 +33,11 @@ def explain_join(
     condition = config.condition(inputs.schemas["left"], inputs.schemas["right"])
     keys = inputs.config.condition(inputs.schemas["left"], inputs.schemas["right"])
     # Those of tables probe an index, but for sessions.
-    waits = not tables or isinstance(config.window, SessionWindow)
-    whole = waits and closes(config) and joins_whole(keys, inputs.config)
+    waits = not tables or config.follows_rows
+    whole = waits and config.closes and joins_whole(keys, inputs.config)
     index, others = split(keys, inputs.config, whole)
-    advice = advise(config.algorithm, plan.has_key, config.on)
+    check_key(config.algorithm, plan.has_key, config.on)
+    advice = advise(config.algorithm)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
     by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
     facts = [
@@ -59,7 +59,7 @@ def explain_join(
         ),
         ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
         ("tuning", describe_tuning(config)),
-        ("results", describe_emit(keys, config) if closes(config) and not tables else ""),
+        ("results", describe_emit(keys, config) if config.closes and not tables else ""),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -20,8 +20,8 @@ from streamjoin.conditions import Band, Condition, Equality, Inequality, NotEqua
 from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.parsing import read_expression, sides
 from streamjoin.keys.operands import Side, quoted
-from streamjoin.options.advisor import advise, check_equality
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import SIDES, JoinPlan
@@ -29,9 +29,6 @@ from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, sp
 from streamjoin.spark.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
 from streamjoin.spark.state.join_facts import Request
-from streamjoin.windows import CountWindow, SessionWindow
-
-ROUTINGS = ("auto", "hash", "range", "split")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Inputs:
 
     frames: dict[Side, DataFrame]
     columns: dict[Side, tuple[str, ...]]  # the user's; the frames may have key columns after them
-    config: JoinConfig
+    config: JoinOptions
     schemas: dict[Side, pa.Schema]  # of the frames
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
@@ -64,7 +61,7 @@ class Inputs:
         return [] if ordering is None else ordering.names
 
 
-def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inputs:
+def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> Inputs:
     """Split the condition between Spark and the cores; see the module docstring."""
     frames: dict[Side, DataFrame] = {"left": left, "right": right}
     schemas = {side: arrow_schema(frame.schema, side) for side, frame in frames.items()}
@@ -88,12 +85,10 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
             filters["left"].append(spark_text(tree))
         else:
             residuals.append(spark_text(tree))
-    # Rows that cannot match make sessions longer all the same.
-    in_sessions = isinstance(config.window, SessionWindow)
-    counted = in_sessions or (
-        left.isStreaming and (isinstance(config.window, CountWindow) or config.ordering is not None)
+    counted = config.follows_rows or (  # rows that cannot match make sessions longer
+        left.isStreaming and (config.is_counted or config.ordering is not None)
     )
-    keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not in_sessions)
+    keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not config.follows_rows)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
         keyed, exact = keys.compute(each)
@@ -111,7 +106,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
     )
     has_key = bool(parts) or config.time is not None
     check_equality(config.algorithm, bool(computed.equalities), config.on)
-    advise(config.algorithm, has_key, config.on)
+    check_key(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
     time = config.time and keys.compute_times(config.time)
     read = tuple(keys.columns_read())
@@ -130,15 +125,11 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinConfig) -> Inp
 
 
 def choose_routing(
-    plan: JoinPlan, config: JoinConfig, routing: str, tables: bool
+    plan: JoinPlan, config: JoinOptions, routing: str, tables: bool
 ) -> tuple[str, str]:
-    """Return the routing and the reason for it; refuse a routing that does not fit."""
-    if routing not in ROUTINGS:
-        raise StreamJoinError(
-            f"routing={routing!r} does not exist; choose one of {', '.join(map(repr, ROUTINGS))}"
-        )
+    """Return the routing and the reason for it; refuse one that does not fit."""
     part = range_part(plan, tables)
-    counted = isinstance(config.window, CountWindow)
+    counted = config.is_counted
     if counted or config.ordering is not None:
         if routing not in ("auto", "split"):
             misfit = "a CountWindow" if counted else f"ordered={config.ordered!r}"
@@ -148,14 +139,14 @@ def choose_routing(
             )
         return "split", "every core numbers all rows, and stores its turn"
     equal = plan.own_equalities
-    if config.is_closing(plan) and not equal:
+    if config.joins_apart(plan) and not equal:
         if routing not in ("auto", "split"):
             raise StreamJoinError(
                 f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
                 "closes, and a condition without an equality; use 'split' or 'auto'"
             )
         return "split", "left rows go to one core each, right rows to all of them"
-    if config.is_closing(plan) and routing in ("range", "split"):
+    if config.joins_apart(plan) and routing in ("range", "split"):
         raise StreamJoinError(
             f"routing={routing!r} does not fit {config.window}, whose rows are joined when it "
             "closes: equal rows must be in one core; use 'hash' or 'auto'"

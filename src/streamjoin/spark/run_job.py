@@ -73,7 +73,7 @@ def explain_job(job: Job, spark: SparkSession | None = None, console: Console | 
     """Say what the job reads and writes, and how the join is understood; no query is started."""
     with _session(job, spark, console or Console(quiet=True)) as session:
         left, right = _read_both(session, job)
-        text = sjs.explain(left, right, **vars(job.join))
+        text = sjs.explain(left, right, **job.join.arguments)
         with _blame_part(job, "sink"):
             _make_empty_result(session, left, right, job).selectExpr(*job.sink.select or "*")
     parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}
@@ -103,7 +103,7 @@ def run_job(
         left, right = _read_both(session, job)
         start = time.perf_counter()
         with _blame_part(job, "join"), patience(console, "planning"):
-            matches = sjs.join(left, right, **vars(job.join), checkpoint=job.sink.checkpoint)
+            matches = sjs.join(left, right, **job.join.arguments, checkpoint=job.sink.checkpoint)
         with _blame_part(job, "sink"):
             matches = matches.selectExpr(*job.sink.select or "*")
             if not job.is_stream:
@@ -148,7 +148,7 @@ def _blame_part(job: Job, part: str) -> Iterator[None]:
 
 def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
     if job.is_stream:
-        sjs.configure(spark, cores=job.join.cores)
+        sjs.configure(spark, cores=job.join.given["cores"])
     frames = []
     for number, (name, source) in enumerate((("left", job.left), ("right", job.right))):
         with _blame_part(job, name):
@@ -165,7 +165,7 @@ def _make_empty_result(
     spark: SparkSession, left: DataFrame, right: DataFrame, job: Job
 ) -> DataFrame:
     """Return a table with the columns of the matches, and no row."""
-    ordering = Ordering.parse(job.join.ordered)
+    ordering = Ordering.parse(job.join.given["ordered"])
     numbers = [] if ordering is None else ordering.names
     return spark.createDataFrame([], joined_struct(left.schema, right.schema, numbers))
 

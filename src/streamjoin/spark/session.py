@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
-from streamjoin.options.checks import check_amount
+from streamjoin.options.values import read_spark_cores
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -55,7 +55,7 @@ def configure(
 
     Call it before the stream starts: a checkpoint keeps the number of partitions it began with.
     """
-    check_cores(cores)
+    read_spark_cores("cores", cores)
     wanted = {PROVIDER: ROCKSDB, CHANGELOG: "true", **RETRIES}
     if narrow_rows:
         wanted[BATCH_BYTES] = str((1 << 31) - 1)
@@ -91,11 +91,6 @@ def count_slots(spark: SparkSession) -> int:
         )
     )
     return max(int(row[0]) + 1, executors * (slots // cpus))
-
-
-def check_cores(cores: int | None) -> None:
-    """Refuse what is not a number of cores."""
-    check_amount("cores", cores, "parallel join cores, from 1, or None to let streamjoin choose")
 
 
 def check_workers(spark: SparkSession) -> None:

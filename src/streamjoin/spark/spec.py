@@ -29,7 +29,7 @@ from streamjoin.kernels.compile import Keys
 from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
@@ -46,7 +46,6 @@ from streamjoin.spark.state.join_facts import (
     describe_columns,
 )
 from streamjoin.spark.tasks import choose_labels, state_partitions
-from streamjoin.windows import CountWindow
 
 FORMAT = 2  # of the state
 
@@ -55,7 +54,7 @@ FORMAT = 2  # of the state
 class JoinSpec:
     """A join as its cores need it; equal specs are bound to keys once per process."""
 
-    config: JoinConfig  # of one core's engine, which knows nothing of an order
+    config: JoinOptions  # of one core's engine, which knows of no order
     left: pa.Schema  # of the rows that reach the cores: the user's columns, then computed keys
     right: pa.Schema
     columns: tuple[tuple[str, ...], tuple[str, ...]]  # the user's, of each side
@@ -104,7 +103,7 @@ class JoinSpec:
     @property
     def counted(self) -> bool:
         """Whether the window counts rows."""
-        return isinstance(self.config.window, CountWindow)
+        return self.config.is_counted
 
     @property
     def numbered(self) -> bool:
@@ -124,7 +123,7 @@ class JoinSpec:
     @property
     def closes(self) -> bool:
         """Whether rows wait until their window closes: equal ones must be in one core then."""
-        return self.config.is_closing(self.plan())
+        return self.config.joins_apart(self.plan())
 
     @property
     def facts(self) -> Facts:

@@ -22,7 +22,7 @@ from benchmarks.intrawindow.workloads import (
     make_static_micro,
     make_ysb,
 )
-from streamjoin.joins.equality.registry import make_lazy
+from streamjoin.joins.equality.algorithms import make_lazy
 
 MATCHES = {"Stock 1 s": 15_598_112, "Stock 60 s": 786_396, "Rovio 6 s": 36_002_768}
 MAKERS = {

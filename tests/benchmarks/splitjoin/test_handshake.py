@@ -13,7 +13,7 @@ import streamjoin as sj
 from benchmarks.splitjoin.handshake import ChainedCore, Handshake
 from streamjoin.joins.build import make_engine
 from streamjoin.joins.sliding import sizes
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 
 SCHEMA = pa.schema({"x": pa.int64(), "t": pa.timestamp("us"), "id": pa.int64()})
@@ -48,7 +48,7 @@ def batches_of(steps):
 def chained_engine(window, algorithm, cores):
     """Return an engine, and a chain in the place of its executor."""
     time = "t" if isinstance(window, sj.TimeWindow) else None
-    config = JoinConfig.check(ON, window, time, algorithm=algorithm, cores=cores, ordered="outer")
+    config = JoinOptions.check(ON, window, time, algorithm=algorithm, cores=cores, ordered="outer")
     engine = make_engine(config, dict.fromkeys(SIDES, SCHEMA))
     engine.executor = Handshake([core.manager for core in engine.executor.cores], depth=1)
     return engine

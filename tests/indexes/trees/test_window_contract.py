@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from streamjoin.indexes.catalogue import WINDOW_INDEXES
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS, kind_of
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.indexes.trees.chained_index import BChain, IBChain
 from streamjoin.indexes.trees.pim_tree import PIMTree
@@ -23,9 +23,9 @@ VARIANTS = {
     "ib_chain of 3": partial(IBChain, length=3),
     "ib_chain of 5": partial(IBChain, length=5),
 }
-MAKERS = dict(WINDOW_INDEXES) | VARIANTS
+MAKERS = {name: kind_of(name) for name in WHOLE_WINDOWS} | VARIANTS
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-every_index = pytest.mark.parametrize("make", WINDOW_INDEXES.values(), ids=WINDOW_INDEXES.keys())
+every_index = pytest.mark.parametrize("make", map(kind_of, WHOLE_WINDOWS), ids=WHOLE_WINDOWS)
 
 BASES = [0, 2**31 - 40, 2**32 - 40, 2**32 - 1]
 EXTREME = st.sampled_from([MIN_KEY, MIN_KEY + 1, -(2**40), 2**40, MAX_KEY - 1, MAX_KEY])
@@ -45,7 +45,7 @@ CASES = {
     f"{name}, {keys}": (make, pattern)
     for keys, pattern in PATTERNS.items()
     for name, make in MAKERS.items()
-    if name in WINDOW_INDEXES or keys in ("random", "few")
+    if name in WHOLE_WINDOWS or keys in ("random", "few")
 }
 every_case = pytest.mark.parametrize(("make", "pattern"), CASES.values(), ids=CASES.keys())
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.code_table import CodeTable
 from streamjoin.joins.equality.pieces import Counted, Piece
-from streamjoin.joins.equality.registry import make_lazy
 from tests.joins.equality.small_windows import expected, found, listed, rows, windows, words_of
 
 

@@ -12,7 +12,7 @@ import streamjoin as sj
 from streamjoin.joins.build import make_engine
 from streamjoin.joins.sessions import rows as session_rows
 from streamjoin.joins.sessions.rows import SessionRows
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.prepared import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "a": pa.int64()})
@@ -21,7 +21,7 @@ SESSIONS = 6
 
 
 def plan_of(on):
-    config = JoinConfig.check(on, sj.SessionWindow(10), "t", None, "auto", None, 1)
+    config = JoinOptions.check(on, sj.SessionWindow(10), "t", threads=1)
     return make_engine(config, {"left": SCHEMA, "right": SCHEMA}).plan
 
 

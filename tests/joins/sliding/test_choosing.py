@@ -15,20 +15,24 @@ import streamjoin as sj
 from streamjoin.calibration import structure_costs as cost_measurement
 from streamjoin.calibration import structures as calibration
 from streamjoin.calibration.structures import STRUCTURES, Cost, calibrate, threshold
+from streamjoin.choice import structure as choosing
 from streamjoin.choice.calibration_file import (
     DEFAULTS,
     VARIABLE,
-    Thresholds,
-    load_thresholds,
-    save_thresholds,
+    Calibration,
+    load_calibration,
+    save_calibration,
 )
-from streamjoin.choice.structure_costs import DEFAULT_COSTS, INDEX_BASED, NO_INDEX
+from streamjoin.choice.structure import describe_subwindows
+from streamjoin.choice.structure_costs import DEFAULT_COSTS
 from streamjoin.choice.window_costs import WindowCosts
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.sliding import chain, choosing, sizes
+from streamjoin.joins.sliding import chain, sizes
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.prepared import prepare
+from tests.choice.test_structure_costs import NO_INDEX
 from tests.joins.small_streams import CONDITIONS, conditions, fitting, run, steps_of, streams
 from tests.oracle import join_by_count, join_by_time
 
@@ -40,8 +44,8 @@ crossable = conditions.filter(lambda name: fitting(name, "spo_join") == name)
 def calibrated(monkeypatch, tmp_path):
     """Let all three structures of subwindows have their turn."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "folder" / "calibration.json"))
-    save_thresholds(
-        Thresholds(large_batch=6, many_matches=100, measured="2026-01-31", costs=NO_INDEX)
+    save_calibration(
+        Calibration(large_batch=6, many_matches=100, measured="2026-01-31", costs=NO_INDEX)
     )
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
@@ -84,7 +88,7 @@ LARGE_SHARE = replace(DEFAULT_COSTS, b_insert=60_000)  # rows of large batches c
 @given(data=st.data(), name=conditions)
 def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
     """Batches of one row go into an index of the whole window, larger ones into subwindows."""
-    save_thresholds(Thresholds(1, 1, "2026-01-31", LARGE_SHARE))
+    save_calibration(Calibration(1, 1, "2026-01-31", LARGE_SHARE))
     few, chain.FEW_PUSHES = chain.FEW_PUSHES, 2
     try:
         test_results_do_not_depend_on_the_choice.hypothesis.inner_test(data, name, 0, counted=True)
@@ -97,7 +101,7 @@ def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
 def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, counted, seed):
     """Windows of every kind, some by two parts at once, beside each other in one chain."""
     costs, dice = data.draw(st.sampled_from([NO_INDEX, LARGE_SHARE])), Random(seed)
-    save_thresholds(Thresholds(6, 100, "2026-01-31", costs))
+    save_calibration(Calibration(6, 100, "2026-01-31", costs))
     inner = test_results_do_not_depend_on_the_choice.hypothesis.inner_test
     with (
         patch.object(chain, "FEW_PUSHES", 2),
@@ -107,7 +111,7 @@ def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, cou
 
 
 def kinds(join):
-    return ["whole" if name in INDEX_BASED else name for name in structures(join)]
+    return ["whole" if name in WHOLE_WINDOWS else name for name in structures(join)]
 
 
 def push_random(join, generator, size, pushes):
@@ -118,8 +122,8 @@ def push_random(join, generator, size, pushes):
 
 def test_a_whole_window_looks_again_and_switches_to_and_fro(monkeypatch):
     monkeypatch.undo()  # windows as large as they are
-    save = Thresholds(1, 1, "2026-01-31")
-    monkeypatch.setattr("streamjoin.joins.sliding.choosing.load_thresholds", lambda: save)
+    save = Calibration(1, 1, "2026-01-31")
+    monkeypatch.setattr("streamjoin.joins.sliding.chain.load_calibration", lambda: save)
     join = sj.StreamJoin("abs(l.x - r.x) <= 0", sj.CountWindow(4096), threads=1)
     generator = np.random.default_rng(5)
     push_random(join, generator, 64, 100)
@@ -131,7 +135,7 @@ def test_a_whole_window_looks_again_and_switches_to_and_fro(monkeypatch):
 
 
 def test_only_count_windows_are_kept_whole():
-    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+    save_calibration(Calibration(1, 1, "2026-01-31"))
     for window, time in ((sj.TimeWindow(5), "x"), (sj.CountWindow(4096), None)):
         join = sj.StreamJoin("abs(l.x - r.x) <= 1", window, time=time, threads=1)
         join.push(rows(range(64)), rows(range(64)))
@@ -167,7 +171,7 @@ def test_explain_tells_the_rule():
 
 def test_without_a_calibration_there_are_defaults(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none.json"))
-    assert load_thresholds() == DEFAULTS
+    assert load_calibration() == DEFAULTS
     assert "streamjoin calibrate" in sj.explain("abs(l.x - r.x) <= 1")
 
 
@@ -177,28 +181,28 @@ def test_a_broken_calibration_is_named(monkeypatch, tmp_path, text):
     path.write_text(text)
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(sj.StreamJoinError, match=r"is no calibration.*streamjoin calibrate"):
-        load_thresholds()
+        load_calibration()
 
 
 def test_a_calibration_without_costs_is_still_read(tmp_path, monkeypatch):
     path = tmp_path / "old.json"
     path.write_text('{"large_batch": 6, "many_matches": 100, "measured": "2025-01-31"}')
     monkeypatch.setenv(VARIABLE, str(path))
-    assert load_thresholds() == Thresholds(6, 100, "2025-01-31", DEFAULT_COSTS)
+    assert load_calibration() == Calibration(6, 100, "2025-01-31", DEFAULT_COSTS)
 
 
 def test_a_calibration_with_other_costs_is_named(tmp_path, monkeypatch):
     path = tmp_path / "other.json"
-    saved = asdict(Thresholds(6, 100, "2025-01-31"))
+    saved = asdict(Calibration(6, 100, "2025-01-31"))
     del saved["costs"]["miss"]
     path.write_text(json.dumps(saved))
     monkeypatch.setenv(VARIABLE, str(path))
     with pytest.raises(sj.StreamJoinError, match=r"the costs should be.*streamjoin calibrate"):
-        load_thresholds()
+        load_calibration()
 
 
 def test_explain_tells_where_a_whole_window_is_chosen():
-    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+    save_calibration(Calibration(1, 1, "2026-01-31"))
     assert "rows in windows of" not in sj.explain("abs(l.x - r.x) <= 1")
     text = sj.explain("abs(l.x - r.x) <= 1", sj.CountWindow(1000))
     assert "rows in windows of 4,096" in text
@@ -231,14 +235,15 @@ def test_a_calibration_is_written_and_read(monkeypatch):
     thresholds, costs = calibrate(rows=1 << 14)
     assert thresholds.windows.threads == 7
     assert {cost.structure for cost in costs} == set(STRUCTURES)
-    path = save_thresholds(thresholds)
-    assert load_thresholds() == thresholds
+    path = save_calibration(thresholds)
+    assert load_calibration() == thresholds
     assert json.loads(path.read_text())["measured"] == thresholds.measured
 
 
 def test_the_rule_in_words():
-    assert Thresholds(1, 1).describe() == "bi_sort, which is the fastest for batches of any size"
-    few = Thresholds(float("inf"), float("inf")).describe()
+    any_size = describe_subwindows(Calibration(1, 1))
+    assert any_size == "bi_sort, which is the fastest for batches of any size"
+    few = describe_subwindows(Calibration(float("inf"), float("inf")))
     assert few == "rap_table, or wib_tree where keys rise all the time"
 
 
@@ -267,7 +272,7 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
         chain = join._state.engine.chains["left"]
         return {each.structure for each in chain}, chain.layout
     left, right = (side.combine_chunks().to_batches()[0] for side in sides[0])
-    engine = make_engine(JoinConfig.check(on, None), {"left": left.schema, "right": right.schema})
+    engine = make_engine(JoinOptions.check(on, None), {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     return {engine.chains["left"].structure}, engine.chains["left"].layout
 
@@ -276,7 +281,7 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
 def real_sizes(monkeypatch):
     monkeypatch.setattr(sizes, "FEW_ROWS", 1 << 10)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 1 << 14)
-    save_thresholds(Thresholds(1, 1, "2026-01-31"))
+    save_calibration(Calibration(1, 1, "2026-01-31"))
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -310,7 +315,7 @@ def test_the_part_that_holds_fewer_is_looked_at(real_sizes):
     on = "l.a < r.a and abs(l.b - r.b) <= 100000 and l.t <> r.t"
     generator = np.random.default_rng(8)
     left, right = (two_columns(generator, 4096, 1000).to_batches()[0] for _ in range(2))
-    config = JoinConfig.check(on, None, algorithm="spo_join")
+    config = JoinOptions.check(on, None, algorithm="spo_join")
     engine = make_engine(config, {"left": left.schema, "right": right.schema})
     join_batches(engine.manager, left, right)
     layout, parts = engine.chains["left"].layout, engine.plan.ranges

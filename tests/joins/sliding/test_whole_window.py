@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.indexes.catalogue import WINDOW_INDEXES
+from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.joins import rows as columns
 from streamjoin.joins.sliding import sizes, whole_window
@@ -20,8 +20,8 @@ from tests.joins.split.running import push, sequence
 from tests.oracle import Arrivals, join_by_count, join_by_time
 
 random = settings(max_examples=14, suppress_health_check=list(HealthCheck))
-algorithms = st.sampled_from(sorted(WINDOW_INDEXES))
-every_algorithm = pytest.mark.parametrize("algorithm", WINDOW_INDEXES)
+algorithms = st.sampled_from(sorted(WHOLE_WINDOWS))
+every_algorithm = pytest.mark.parametrize("algorithm", WHOLE_WINDOWS)
 structures = st.sampled_from([None, None, None, "pim_tree", "b_tree", "bi_sort", "rap_table"])
 layouts = st.sampled_from(
     [(1, "none"), (1, "none"), (2, "none"), (3, "none"), (1, "outer"), (2, "outer"), (1, "inner"),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
+from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.joins import build as engines
 from streamjoin.joins.split import core
 from streamjoin.joins.split.core import Core
@@ -20,7 +20,7 @@ from tests.joins.small_streams import check, table
 random = settings(max_examples=10, suppress_health_check=list(HealthCheck))
 cores = st.integers(1, 5)
 orders = st.sampled_from(["none", "outer", "inner", 1, 2, 3])
-algorithms = st.sampled_from(["auto", *INDEXES, *CROSSED_INDEXES])
+algorithms = st.sampled_from(["auto", *ONE_KEY, *TWO_KEYS])
 
 
 def sequence(result):

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.choice.calibration_file import VARIABLE, Thresholds, save_thresholds
+from streamjoin.choice import algorithm as adviser
+from streamjoin.choice.calibration_file import VARIABLE, Calibration, save_calibration
 from streamjoin.choice.window_costs import Spent, WindowCosts
-from streamjoin.joins.tumbling import adviser
 
 LINE = (1e6, 1e6, 1e6)  # ns: a thousand tuples keep SHJ busy for a second
 COSTS = WindowCosts(2, Spent(LINE, (0.0,) * 3), few_rows=1_000)
@@ -17,7 +17,7 @@ ROWS = 100  # of a side in each window, which is a second long
 @pytest.fixture(autouse=True)
 def calibrated(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "calibration.json"))
-    save_thresholds(Thresholds(1, 1, "2026-01-31", windows=COSTS))
+    save_calibration(Calibration(1, 1, "2026-01-31", windows=COSTS))
 
 
 def rows(window, keys):
@@ -248,7 +248,7 @@ def test_explain_of_windows_that_have_an_index():
 
 def test_explain_of_sessions_and_tuning():
     window = sj.SessionWindow("1 minute")
-    text = sj.explain("l.k = r.k", window, "t", "prj", emit="auto", tuning={"bits": 9})
+    text = sj.explain("l.k = r.k", window, "t", algorithm="prj", emit="auto", tuning={"bits": 9})
     assert "tuning       bits = 9" in text
     assert "results      when a window closes" in text
     assert "those of one session are joined by l.k = r.k" in text

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from streamjoin.indexes.catalogue import EAGER
 from streamjoin.joins.equality.prj import join_parts
 from streamjoin.joins.equality.words import PAD, rows_of, uppers_of
-from streamjoin.options.advisor import EAGER
 from tests.joins.closing_streams import (
     KNOBS,
     WINDOWS,
@@ -35,7 +35,7 @@ def test_equalities_as_rows_come(algorithm, data, name, threads):
     rows, window = before_1970(data.draw(streams(most=20))), data.draw(WINDOWS["tumbling"])
     tuning = data.draw(st.sampled_from([None, KNOBS.get(algorithm)]))
     options = {"threads": threads, "tuning": tuning, "emit": "eager"}
-    join = sj.StreamJoin(CONDITIONS[name][0], window, "t", algorithm, **options)
+    join = sj.StreamJoin(CONDITIONS[name][0], window, "t", algorithm=algorithm, **options)
     after = [] if algorithm.startswith("pmj") else [all_so_far(name, window)]
     found, _ = go(data, join, rows, arrived := Arrived(), *after)
     assert found == expected(arrived.sides, name, window)
@@ -54,7 +54,12 @@ def test_runs_survive_a_save_in_the_middle_of_a_window(algorithm, data, delta, s
     left, right = data.draw(streams(most=15))
     window = sj.TumblingWindow(1000)
     join = sj.StreamJoin(
-        CONDITIONS["equality"][0], window, "t", algorithm, threads=threads, tuning={"delta": delta}
+        CONDITIONS["equality"][0],
+        window,
+        "t",
+        algorithm=algorithm,
+        threads=threads,
+        tuning={"delta": delta},
     )
     found, size = Counter(), data.draw(st.integers(1, 4))
     for number, first in enumerate(range(0, max(len(left), len(right)), size)):
@@ -94,7 +99,9 @@ def test_thousands_of_windows_in_one_push(algorithm):
     rows = pa.table(
         {"k": np.zeros(4_000, np.int64), "t": np.random.default_rng(3).permutation(times)}
     )
-    join = sj.StreamJoin("l.k = r.k", sj.TumblingWindow(2), "t", algorithm, threads=1, emit="eager")
+    join = sj.StreamJoin(
+        "l.k = r.k", sj.TumblingWindow(2), "t", algorithm=algorithm, threads=1, emit="eager"
+    )
     half = rows.slice(0, 2_000)
     total = (
         join.push(half, half).num_rows + join.push(rows.slice(2_000), rows.slice(2_000)).num_rows

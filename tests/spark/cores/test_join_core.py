@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.errors import SnapshotError
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, INDEXES
+from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.joins.sliding import sizes, whole_window
 from streamjoin.spark.cores import join_core
 from streamjoin.spark.cores.join_core import JoinCore
@@ -87,7 +87,7 @@ def on_time(rows, late_until):
     ]
 
 
-algorithms = st.sampled_from(sorted([*INDEXES, *CROSSED_INDEXES]))
+algorithms = st.sampled_from(sorted([*ONE_KEY, *TWO_KEYS]))
 
 
 @random

@@ -11,7 +11,7 @@ from pyspark.cloudpickle import dumps
 
 import streamjoin as sj
 from streamjoin.errors import SnapshotError, StreamJoinError
-from streamjoin.options.config import JoinConfig
+from streamjoin.options.checked import JoinOptions
 from streamjoin.spark import session as sessions
 from streamjoin.spark import spec as specs
 from streamjoin.spark import tasks
@@ -134,7 +134,7 @@ def stream(session):
 
 
 def facts_on_spark(stream, on, session=None, **others):
-    config = JoinConfig.check(on, **{**WINDOW, **others}, threads=1)
+    config = JoinOptions.check(on, **{**WINDOW, **others}, threads=1)
     inputs = prepare_inputs(stream, stream, config)
     return stream_spec(session or stream.sparkSession, inputs, "auto", None, "streamjoin").facts
 

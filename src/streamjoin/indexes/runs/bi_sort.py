@@ -41,6 +41,13 @@ BUFFER_CAPACITY = 1024
 DIRECT = 16  # merging this many tuples costs about what a search costs
 
 
+def limit_buffer(main: int, batch: int, capacity: int = BUFFER_CAPACITY) -> int:
+    """Return how many tuples the buffer beside a main array may hold: a batch, if none is used."""
+    if batch >= capacity and main <= DIRECT * batch:
+        return batch
+    return max(capacity, isqrt(main * batch))
+
+
 class BISort:
     """The index of one subwindow; the module docstring gives its layout and invariants."""
 
@@ -77,9 +84,7 @@ class BISort:
 
     def limit(self, batch: int) -> int:
         """How many tuples the buffer may hold after a batch of this size: see above."""
-        if batch >= self.buffer_capacity and self.main.size <= DIRECT * batch:
-            return batch
-        return max(self.buffer_capacity, isqrt(self.main.size * batch))
+        return limit_buffer(self.main.size, batch, self.buffer_capacity)
 
     def merge(self) -> None:
         """Merge the buffer into the main array. O(n)."""

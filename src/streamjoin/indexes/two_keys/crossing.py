@@ -28,9 +28,8 @@ from streamjoin.kernels.interrupts import checkpoint
 EXPECTED = 64  # matches of a probe for which the first block has room, and at least for `FIRST`
 FIRST, GROWTH = 4096, 8
 SAMPLE = 32  # probes that tell what a scan would cost
-# Nanoseconds, about: to scan a place, to look at a zone, to mark a tuple, to look for a probe's
-# marks.
-SCAN, SKIP, MARK, LOOK = 0.2, 1.0, 1.5, 50.0
+SCAN_PLACE_NS, SCAN_ZONE_NS = 0.2, 1.0  # a zone that is looked at, and skipped or not
+MARK_TUPLE_NS, FIND_MARKS_NS = 1.5, 50.0  # the marks of one probe
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class Crossing:
         probes = self.sought.lows.size
         step = max(-(-probes // SAMPLE), 1)
         seen, scanned = count_zones(self.zones, self.sought, step)
-        scan = step * (SKIP * seen + SCAN * ZONE * scanned)
-        return scan < MARK * self.places.size + LOOK * probes
+        scan = step * (SCAN_ZONE_NS * seen + SCAN_PLACE_NS * ZONE * scanned)
+        return scan < MARK_TUPLE_NS * self.places.size + FIND_MARKS_NS * probes
 
     @cached_property
     def lengths(self) -> Positions:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.catalogue import MOST_BITS
 from streamjoin.joins.equality.bucket_table import Ends, bits_for, find_run, sort_buckets
 from streamjoin.joins.equality.partitioning import SLICE, Partitioned, partition
 from streamjoin.joins.equality.phases import Phases
@@ -17,7 +18,6 @@ from streamjoin.joins.equality.pieces import Piece, even
 from streamjoin.joins.equality.words import CODE_BITS, Words, uppers_of
 from streamjoin.kernels.compile import Int, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share
-from streamjoin.options.advisor import MOST_BITS
 
 PART = 1 << 13  # left words of a partition: 64 KB, and as much for its table
 CHOSEN_BITS = 12  # at most; beyond, there are too many places to write to at a time

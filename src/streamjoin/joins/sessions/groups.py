@@ -28,13 +28,13 @@ import pyarrow.compute as pc
 from streamjoin.joins.sessions.group_table import first_places
 from streamjoin.joins.sessions.open_sessions import OpenSessions
 from streamjoin.joins.sessions.rows import NONE, SessionRows
-from streamjoin.joins.tumbling.closed import word_keys
 from streamjoin.kernels.compile import Flags, Int, Keys, Positions, kernel
 from streamjoin.keys.bound_terms import EqualityPart, bytes_of, validity
 from streamjoin.keys.hashing import mix
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import word_keys
 
 
 @kernel

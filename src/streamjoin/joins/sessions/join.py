@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
 from streamjoin.joins.sessions.cutting import Sessions, session_starts
@@ -30,7 +31,6 @@ from streamjoin.joins.sessions.meetings import Meetings, SessionStep, split_by_s
 from streamjoin.joins.sessions.open_sessions import OpenSessions
 from streamjoin.joins.sessions.plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.sessions.rows import SessionRows
-from streamjoin.joins.tumbling.adviser import Adviser
 from streamjoin.joins.tumbling.closed import (
     MOST_JOIN_BYTES,
     ClosedRows,

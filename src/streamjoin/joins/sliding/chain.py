@@ -25,7 +25,16 @@ from functools import partial
 
 import numpy as np
 
-from streamjoin.indexes.catalogue import CROSSED_INDEXES, WINDOW_INDEXES, make_index
+from streamjoin.choice.calibration_file import load_calibration
+from streamjoin.choice.structure import (
+    Choice,
+    Samples,
+    Stored,
+    choose,
+    choose_again,
+    choose_order,
+)
+from streamjoin.indexes.catalogue import TWO_KEYS, WHOLE_WINDOWS, make_index
 from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.trees.window_index import WindowIndex
 from streamjoin.joins.sliding.sizes import Sizes, sizes_of
@@ -51,7 +60,7 @@ class Chain:
     ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.numbered = numbered  # whether rows have ordinals
-        layouts = plan.crossings() if structure in CROSSED_INDEXES else plan.layouts()
+        layouts = plan.crossings() if structure in TWO_KEYS else plan.layouts()
         self.layout: Layout = layouts[0]  # of the next subwindow, and so is its structure
         self.structure = structure
         self.greatest: int | None = None  # key in a sample from when the newest subwindow began
@@ -79,6 +88,31 @@ class Chain:
     def choices(self, choices: tuple[Layout, str, int | None, int, int]) -> None:
         self.layout, self.structure, self.greatest, self.pushes, self.arrived = choices
 
+    def know(self, side: Side, rows: int = 0) -> Stored:
+        """Return what a choice goes by; ``rows`` of the window, where the chain does not know."""
+        last = Choice(self.layout, self.structure, self.greatest)
+        held = max(rows, self.sizes.rows, len(self))
+        return Stored(side, last, held, self.expected, self.sizes.rows)
+
+    def choose(self, side: Side, samples: Samples, batch: int, rows: int = 0) -> None:
+        """Choose layout and structure of the next subwindow."""
+        stored = self.know(side, rows)
+        self.adopt(choose(self.plan, stored, samples, batch, load_calibration()))
+
+    def choose_again(self, side: Side, samples: Samples, batch: int) -> None:
+        """Choose the structure of the next subwindow, beside one that is not full."""
+        stored = self.know(side)
+        self.adopt(choose_again(self.plan, stored, samples, batch, load_calibration()))
+
+    def choose_order(self, side: Side, samples: Samples) -> None:
+        """Choose the layout of the next subwindow; the structure was asked for."""
+        self.adopt(choose_order(self.plan, self.know(side), samples))
+
+    def adopt(self, choice: Choice) -> None:
+        """Make the next subwindow like that."""
+        self.layout, self.structure = choice.layout, choice.structure
+        self.greatest = choice.greatest
+
     @property
     def expected(self) -> int:
         """How many rows the next subwindow is going to have, as far as the ones before tell."""
@@ -90,7 +124,7 @@ class Chain:
         if newest.is_sealed:
             return 0
         if isinstance(newest, WholeWindowSubwindow):
-            return self.sizes.at_once if self.structure in WINDOW_INDEXES else 0
+            return self.sizes.at_once if self.structure in WHOLE_WINDOWS else 0
         sizes = self.sizes if newest.layout.crossed is None else self.sizes.finer
         return sizes.room(len(newest), newest.newest - newest.oldest, coming)
 
@@ -174,7 +208,7 @@ class Chain:
 
     def standalone_subwindow(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
-        structure = "bi_sort" if self.structure in WINDOW_INDEXES else self.structure
+        structure = "bi_sort" if self.structure in WHOLE_WINDOWS else self.structure
         index = self.make_index(structure, len(batch))
         subwindow = self.enclose(index, self.layout, structure, copies=False)
         subwindow.insert(batch)
@@ -188,7 +222,7 @@ class Chain:
         # The first one may stay small; where one was filled, the next will be.
         fills = self.sizes.ticks is None and bool(self.subwindows)
         capacity = self.sizes.most if fills else min(len(coming), self.sizes.most)
-        if self.structure in WINDOW_INDEXES:
+        if self.structure in WHOLE_WINDOWS:
             capacity = self.sizes.rows or capacity
         self.create(capacity, start)
 

@@ -38,10 +38,10 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
+from streamjoin.choice.structure import Samples
 from streamjoin.joins.candidates import Check, Found, checks_of
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.sliding.chain import Chain
-from streamjoin.joins.sliding.choosing import Samples, choose, choose_again, choose_order
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
@@ -139,12 +139,12 @@ class Manager(SlidingExecutor):
             chain.note(coming)
             if chain.begins_another(coming):
                 if self.chooses:
-                    choose(chain, side, self.samples, chain.typical_batch(coming))
+                    chain.choose(side, self.samples, chain.typical_batch(coming))
                 else:
-                    choose_order(chain, side, self.samples)
+                    chain.choose_order(side, self.samples)
             elif self.chooses and chain.may_switch:
                 # The rows that are there are sorted by its layout.
-                choose_again(chain, side, self.samples, chain.typical_batch(coming))
+                chain.choose_again(side, self.samples, chain.typical_batch(coming))
 
     def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None

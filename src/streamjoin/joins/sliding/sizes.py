@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from streamjoin.keys.operands import Side
-from streamjoin.plans.plan import JoinPlan
-from streamjoin.windows import CountWindow, TimeWindow, Window
+from streamjoin.plans.plan import SIDES, SUBWINDOWS_PER_WINDOW, JoinPlan
+from streamjoin.windows import Shape, Window
 
-SUBWINDOWS = 2  # in a window, or one a core if there are more cores
 FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
 LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
 LARGE_BATCH = 1 << 17  # rows
@@ -51,12 +50,13 @@ class Sizes:
 
 def sizes_of(window: Window | None, plan: JoinPlan, side: Side, cores: int = 1) -> Sizes:
     """Return when a subwindow of this side is full; each core should have one."""
-    subwindows = max(SUBWINDOWS, cores)
-    if isinstance(window, CountWindow):
-        rows = window.left if side == "left" else window.right
+    subwindows = max(SUBWINDOWS_PER_WINDOW, cores)
+    shape = Shape() if window is None else window.shape
+    if shape.counts is not None:
+        rows = shape.counts[SIDES.index(side)]
         most = min(max(-(-rows // subwindows), FEW_ROWS), MOST_COUNTED)
         return Sizes(most, rows=-(-rows // cores))
-    if isinstance(window, TimeWindow):
+    if shape.band_us is not None:
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact
         ticks = max(int(high - low) // subwindows, 1)

@@ -9,7 +9,6 @@ from typing import Any
 
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.sliding.chain import Chain
-from streamjoin.joins.sliding.choosing import choose, choose_order
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
@@ -21,9 +20,9 @@ def choose_chain(manager: Manager, stored: Prepared, probing: Prepared) -> Chain
     chain = manager.chains[stored.side]
     samples = {batch.side: batch.keys.sample() for batch in (stored, probing)}
     if manager.chooses:
-        choose(chain, stored.side, samples, len(probing), len(stored))
+        chain.choose(stored.side, samples, len(probing), len(stored))
     else:
-        choose_order(chain, stored.side, samples)
+        chain.choose_order(stored.side, samples)
     manager.chains[probing.side].layout = chain.layout
     return chain
 

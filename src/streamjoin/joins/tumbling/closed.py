@@ -35,9 +35,10 @@ from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import first_keys, word_keys
 
 if TYPE_CHECKING:
-    from streamjoin.joins.tumbling.adviser import Adviser
+    from streamjoin.choice.algorithm import Adviser
 
 MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
@@ -62,15 +63,6 @@ class ClosedSide:
         """Return the ordinals of rows, if these are numbered."""
         assert self.ordinals is not None
         return self.ordinals[rows]
-
-
-def word_keys(plan: JoinPlan, keys: KeyColumns) -> tuple[Keys, bool]:
-    """Return one key a row for all equalities, and whether equal ones mean that all hold."""
-    if not plan.equalities:
-        return np.zeros(keys.rows, np.int64), True
-    if len(plan.equalities) == 1 and plan.equalities[0].exact:
-        return keys.equalities[0], True
-    return plan.hash_equalities(keys), False
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
@@ -205,11 +197,6 @@ def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
     keys = first_keys(batch.keys, plan)
     return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
-
-
-def first_keys(keys: KeyColumns, plan: JoinPlan) -> KeyColumns:
-    """Return as many equalities as a plan has, and the ranges."""
-    return KeyColumns(keys.equalities[: len(plan.equalities)], keys.ranges, keys.rows)
 
 
 class ClosingWindows(OnePiece):

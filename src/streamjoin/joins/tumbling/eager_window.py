@@ -14,16 +14,17 @@ import numpy as np
 
 from streamjoin.errors import SnapshotError
 from streamjoin.joins.candidates import Found
+from streamjoin.joins.equality.algorithms import make_eager
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
-from streamjoin.joins.equality.registry import make_eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan, word_keys
+from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import word_keys
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
-from streamjoin.joins.tumbling.adviser import Adviser
 from streamjoin.joins.tumbling.closed import (
     MOST_JOIN_BYTES,
     ClosedRows,
@@ -29,17 +29,12 @@ from streamjoin.joins.tumbling.closed import (
     raise_failed,
 )
 from streamjoin.joins.tumbling.eager_window import EagerWindow
-from streamjoin.joins.tumbling.pending import (
-    WINDOW,
-    Pending,
-    group_by_window,
-    take_places,
-    window_numbers,
-)
+from streamjoin.joins.tumbling.pending import Pending, take_places
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import WINDOW, group_by_window, window_numbers
 
 AFTER_ALL = 2**63  # greater than any number
 BEFORE_ALL = -(2**63)

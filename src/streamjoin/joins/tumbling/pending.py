@@ -24,13 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamjoin.errors import SchemaError
-from streamjoin.kernels.compile import Keys, Positions
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.prepared import Prepared, concatenate
+from streamjoin.plans.window_keys import Places, window_numbers
 
-WINDOW = -1  # the window is the last of a row's equalities
 SMALL_BATCH_ROWS = 1 << 12  # batches with fewer are put together
-Places = slice | Positions
 
 
 @dataclass(frozen=True)
@@ -69,35 +68,9 @@ class Waiting:
         return Waiting(rest, rest)
 
 
-def window_numbers(batch: Prepared) -> Keys:
-    """Return the numbers of the windows that rows are in."""
-    return batch.keys.equalities[WINDOW]
-
-
 def distinct_numbers(numbers: Keys) -> set[int]:
     """Return the different ones of numbers that never fall."""
     return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
-
-
-def group_by_window(batches: Mapping[Side, Prepared]) -> list[tuple[int, dict[Side, Places]]]:
-    """Tell which of the rows that are kept are in which window, oldest first; they stay in order.
-
-    A slice has all of them.
-    """
-    parts: dict[int, dict[Side, Places]] = {}
-    for side, each in batches.items():
-        batch = each.stored
-        if not len(batch):
-            continue
-        numbers = window_numbers(batch)
-        if numbers.min() == numbers.max():
-            parts.setdefault(int(numbers[0]), {})[side] = slice(None)
-            continue
-        order = np.argsort(numbers, kind="stable")
-        cuts = np.flatnonzero(np.diff(numbers[order])) + 1
-        for rows in np.split(order, cuts):
-            parts.setdefault(int(numbers[rows[0]]), {})[side] = rows
-    return sorted(parts.items())
 
 
 def take_places(

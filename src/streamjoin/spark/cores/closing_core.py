@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.joins.executor import Clock, ClosingExecutor
-from streamjoin.joins.tumbling.pending import window_numbers
 from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import window_numbers
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
 from streamjoin.spark.cores.join_core import JoinCore

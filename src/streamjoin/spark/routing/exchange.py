@@ -35,7 +35,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
-from streamjoin.plans.batches import split_by_bytes, in_one_piece
+from streamjoin.plans.batches import in_one_piece, split_by_bytes
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
 from streamjoin.spark.routing import hints

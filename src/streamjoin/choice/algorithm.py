@@ -1,4 +1,4 @@
-"""Who decides by which algorithm windows are joined, from what came, and remembers why.
+"""The adviser: picks the algorithm that joins a window, by what came before, and remembers why.
 
 Rows that are all there are looked at when they are joined: how many they are is known, and a sample
 of their keys is sketched. A window that opens is taken to be like the last one that closed: while
@@ -17,14 +17,13 @@ from time import monotonic
 
 import numpy as np
 
-from streamjoin.choice.calibration_file import load_thresholds
 from streamjoin.choice.decision_tree import Decision, Traits, choose
 from streamjoin.choice.sketches import Sketch
-from streamjoin.joins.tumbling.closed import first_keys, word_keys
-from streamjoin.joins.tumbling.pending import group_by_window
+from streamjoin.choice.window_costs import WindowCosts
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.window_keys import first_keys, group_by_window, word_keys
 
 MOST = 64  # open windows that are watched; of thousands, others are like them
 SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
@@ -47,11 +46,12 @@ class Adviser:
         optimize: str,
         emit: str,
         threads: int,
+        costs: WindowCosts,
         decides: bool = True,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.optimize, self.emit, self.threads, self.clock = optimize, emit, threads, clock
-        self.decides, self.costs = decides, load_thresholds().windows
+        self.decides, self.costs = decides, costs
         self.decision: Decision | None = None  # the last one
         self.traits: Traits | None = None  # of the window that was the last to close
         self.watched: dict[int, Watched] = {}  # open windows, by number

@@ -1,0 +1,184 @@
+"""What the user asked for, checked: `JoinOptions`, which the rest of the package goes by.
+
+It is made in one way only: each option by itself (`options`, `values`), then all of them together,
+with window and condition (`rules`). What needs the schemas is checked when these are known.
+
+Its fields are in the header of snapshots, so their names are a format.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from streamjoin.conditions import Condition, equate_points, recognise
+from streamjoin.indexes.catalogue import BY_EQUALITY
+from streamjoin.options.options import STREAMS, Given, StreamOptions
+from streamjoin.options.ordering import Ordering
+from streamjoin.options.rules import (
+    check_condition,
+    check_emit,
+    check_finite,
+    check_spread,
+    check_tuning,
+    check_window,
+    resolve_emit,
+)
+from streamjoin.options.values import ColumnPair, Ordered, read_pair, read_threads
+from streamjoin.plans.plan import JoinPlan
+from streamjoin.windows import Window, parse_window, read_window
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinOptions:
+    """A join as it was asked for; `options` tells what each option means."""
+
+    on: str
+    window: Window | None
+    time: tuple[str, str] | None
+    order: tuple[str, str] | None
+    algorithm: str
+    delay_us: int | None = None
+    threads: int
+    batch_rows: int | None = None
+    batch_us: int | None = None
+    cores: int = 1
+    ordered: Ordered = "none"
+    emit: str = "close"
+    optimize: str = "throughput"
+    tuning: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def check(
+        cls,
+        on: str | Condition,
+        window: Window | str | None,
+        time: ColumnPair = None,
+        **options: Unpack[StreamOptions],
+    ) -> "JoinOptions":
+        """Check what a `StreamJoin` is asked for."""
+        return cls.check_given(on, window, time, STREAMS.read(options))
+
+    @classmethod
+    def check_given(
+        cls,
+        on: str | Condition,
+        window: Window | str | None,
+        time: ColumnPair,
+        given: Given,
+        is_finite: bool = False,
+        **fixed: Any,
+    ) -> "JoinOptions":
+        """Check all options together, with what does not need the schemas.
+
+        ``is_finite`` tells that all rows are there. ``fixed`` are fields that the entry point does
+        not leave to its users.
+        """
+        if isinstance(window, str):
+            window = parse_window(window)
+        times, fields = read_pair("time", time), given.fields | fixed
+        check_window(window, time, given.asked)
+        check_spread(window, fields)
+        algorithm, emit = fields["algorithm"], fields.get("emit")
+        optimize, tuning = fields.get("optimize", cls.optimize), dict(fields["tuning"])
+        if is_finite:
+            check_finite(algorithm)
+        check_condition(read_condition(on, window), algorithm, times is not None)
+        check_emit(algorithm, window, emit, optimize)
+        check_tuning(algorithm, tuning, fields["threads"])
+        fields |= {
+            "on": on if isinstance(on, str) else on.sql(),
+            "window": window,
+            "time": times,
+            "emit": resolve_emit(algorithm, window, emit, optimize),
+            "tuning": tuple(sorted((name, int(value)) for name, value in tuning.items())),
+            "cores": fields.get("cores") or 1,
+        }
+        return cls(**fields)
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> "JoinOptions":
+        """Read what `to_json` returned, and check it as if a user had asked for it."""
+        window = read_window(saved["window"])
+        options = {
+            name: option.write(saved[field])
+            for name, option in STREAMS.table.items()
+            if (field := option.field or name) in saved  # an older version may lack it
+        }
+        if window is None or not window.closes:
+            options.pop("emit", None)  # of other windows it is no option, and "close"
+        return cls.check_given(saved["on"], window, saved["time"], STREAMS.read(options))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields in a form that JSON can hold."""
+        fields: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, window=None))))
+        return fields | {"window": self.window and self.window.to_json()}
+
+    def condition(self, left: pa.Schema | None = None, right: pa.Schema | None = None) -> Condition:
+        """Return the parts of the condition, with columns resolved if the schemas are known."""
+        return read_condition(self.on, self.window, left, right)
+
+    def with_threads(self, threads: int | None) -> "JoinOptions":
+        """Return the same options with another number of threads."""
+        number = read_threads("threads", threads)
+        check_tuning(self.algorithm, dict(self.tuning), number)
+        return replace(self, threads=number)
+
+    @property
+    def threads_each(self) -> int:
+        """How many threads each core has."""
+        return max(self.threads // self.cores, 1)
+
+    @property
+    def ordering(self) -> Ordering | None:
+        """The order of results; None if there is none."""
+        return Ordering.parse(self.ordered)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the windows are spread over join cores."""
+        return self.cores > 1 or self.ordering is not None
+
+    @property
+    def closes(self) -> bool:
+        """Whether windows close as a whole."""
+        return self.window is not None and self.window.closes
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the window counts rows as they arrive."""
+        return self.window is not None and not self.window.is_timed
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether rows decide where windows begin and end."""
+        return self.window is not None and self.window.follows_rows
+
+    def joins_apart(self, plan: JoinPlan) -> bool:
+        """Whether each window is joined for itself, when it closes or by an eager algorithm.
+
+        Otherwise an index over all rows finds the matches as rows come: of sliding windows, and of
+        tumbling ones where matches are wanted early and an index is asked for, or the condition has
+        a band or an inequality.
+        """
+        if not self.closes or self.emit == "close" or self.follows_rows:
+            return self.closes
+        by_equality = self.algorithm == "auto" and not plan.open_ranges
+        return by_equality or self.algorithm in BY_EQUALITY
+
+
+def read_condition(
+    on: str | Condition,
+    window: Window | None,
+    left: pa.Schema | None = None,
+    right: pa.Schema | None = None,
+) -> Condition:
+    """Return the parts of a condition; windows that follow rows are cut by written equalities.
+
+    A `Condition` is read again: with the schemas there may be more that an index can find.
+    """
+    condition = recognise(on.sql() if isinstance(on, Condition) else on, left, right)
+    follows_rows = window is not None and window.follows_rows
+    return condition if follows_rows else equate_points(condition)

@@ -1,0 +1,354 @@
+"""The options of a join, each written down once: who takes it, what it means, what it may be.
+
+``on``, ``window`` and ``time`` say what to join. All else is an option, given by its name. A class
+below is a group of options that the same entry points take; an entry point takes some groups::
+
+                        EveryJoin   InProcess   EveryStream   OwnClock   OnSpark
+    join_tables             x           x
+    find_matches            x           x
+    StreamJoin, explain     x           x            x            x
+    spark.join, .explain    x                        x                      x
+    job files               x                        x                      x
+    streamjoin join         x           x
+    streamjoin explain      x           x            x            x
+
+An entry is a name, a type, and an `Option`. From it follow the signatures (`show_options` in
+`signatures`), which type checkers read from the same classes; the docstrings; the options of the
+command line; the keys of job files; and the first check. To add an option:
+
+1. an entry here, in the group of those who take it, and if no function of `values` reads it, one
+   there;
+2. a field of `JoinOptions` in `checked`, which is what the rest of the package sees, and in
+   `rules` what it may not be together with;
+3. its meaning: whatever does what it says.
+
+This module loads neither kernels nor Arrow: the command line shows its help from it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.catalogue import CATALOGUE, Family, describe_family
+from streamjoin.options.values import (
+    GOALS,
+    ColumnPair,
+    Knobs,
+    Ordered,
+    join_words,
+    keep,
+    quote_words,
+    read_algorithm,
+    read_batch_rows,
+    read_cores,
+    read_emit,
+    read_knobs,
+    read_microseconds,
+    read_optimize,
+    read_ordered,
+    read_pair,
+    read_routing,
+    read_spark_cores,
+    read_threads,
+    write_microseconds,
+)
+from streamjoin.windows.durations import Duration
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option beside its name and its type."""
+
+    default: Any
+    meaning: str  # in the words of a docstring; the first sentence is the help of a command
+    read: Callable[[str, Any], Any] = keep  # takes name and value, returns what a join keeps
+    write: Callable[[Any], Any] = lambda value: value  # and back, for snapshots
+    field: str | None = ""  # of `JoinOptions`; empty: like the name; None: none, the caller's own
+    instead: str = "leave it out"  # the way out where it has no use
+    in_job: bool = True  # whether it is a key of [join] in a job file
+
+
+def list_knobs() -> str:
+    """Say which knobs there are, and whose they are."""
+    knobs: dict[str, list[str]] = {}
+    for entry in CATALOGUE:
+        for knob in entry.knobs:
+            knobs.setdefault(knob.name, []).append(f'``"{entry.name}"``')
+    return ", ".join(f'``"{knob}"`` of {" and ".join(names)}' for knob, names in knobs.items())
+
+
+class EveryJoin(TypedDict, total=False):
+    """Options of every join."""
+
+    algorithm: Annotated[
+        str,
+        Option(
+            "auto",
+            '``"auto"``, or the structure to keep windows in: '
+            f"{describe_family(Family.SUBWINDOWS)}; for two inequalities or bands at once, "
+            f"{describe_family(Family.TWO_KEYS)}; or, for rows that come a few at a time, "
+            f"{describe_family(Family.WHOLE_WINDOWS)}. For equalities in tables and in windows "
+            f"that close: {describe_family(Family.LAZY)}, when all rows are there, or "
+            f"{describe_family(Family.EAGER)}, as rows come.",
+            read_algorithm,
+        ),
+    ]
+    order: Annotated[
+        ColumnPair,
+        Option(
+            None,
+            "Count windows: the columns that give arrival order within one push, micro-batch or "
+            "table; without, left first.",
+            read_pair,
+        ),
+    ]
+    tuning: Annotated[
+        Knobs | None,
+        Option(
+            None,
+            f'Knobs of an algorithm, such as ``{{"bits": 10}}``: {list_knobs()}.',
+            read_knobs,
+            write=lambda pairs: dict(pairs) or None,
+        ),
+    ]
+
+
+class InProcess(TypedDict, total=False):
+    """Options of joins in this process."""
+
+    threads: Annotated[
+        int | None,
+        Option(
+            None,
+            "How many threads probe; all cores if None. That of a `StreamJoin` may be set while it "
+            "runs.",
+            read_threads,
+            instead="ask for more cores=, which have a thread each",
+        ),
+    ]
+
+
+class EveryStream(TypedDict, total=False):
+    """Options of streams, in process and on Spark."""
+
+    ordered: Annotated[
+        Ordered,
+        Option(
+            "none",
+            'The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, '
+            'counted through both streams; ``"inner"``, in addition those of one row oldest first; '
+            "or a number p, where only groups of p rows of the other stream are in order. On Spark "
+            "it is an order by columns that are added, ``_arrival`` and ``_matched``.",
+            read_ordered,
+            instead="leave it out, and sort the result",
+        ),
+    ]
+    emit: Annotated[
+        str | None,
+        Option(
+            None,
+            'Tumbling and session windows: ``"close"`` returns their matches when the watermark '
+            'has passed their end, ``"eager"`` as rows come, ``"auto"`` as suits ``optimize`` '
+            'best. The pairs are the same. None means ``"close"``, or ``"eager"`` for algorithms '
+            "that join rows as they come.",
+            read_emit,
+            instead="leave it out: the rows of tables are joined all together",
+        ),
+    ]
+    optimize: Annotated[
+        str,
+        Option(
+            GOALS[0],
+            'What ``"auto"`` looks at: ``"throughput"`` (the last match comes early), '
+            '``"latency"`` (a match comes soon after the later of its rows) or '
+            '``"progressiveness"`` (half of the matches come early).',
+            read_optimize,
+            instead="leave it out: the rows of tables are joined all together",
+        ),
+    ]
+
+
+class OwnClock(TypedDict, total=False):
+    """Options of streams in this process, which Spark answers in its own way."""
+
+    delay: Annotated[
+        Duration | None,
+        Option(
+            None,
+            "Let the watermark follow the data: after each push it stands this far behind the "
+            "newest time of the slower stream. Without it, call `advance`.",
+            read_microseconds,
+            write_microseconds,
+            field="delay_us",
+            instead="leave it out; a stream of Spark says it by withWatermark",
+        ),
+    ]
+    batch_rows: Annotated[
+        int | None,
+        Option(
+            None,
+            "Batch mode: rows wait until there are so many, then they are joined together, which "
+            "costs less per row.",
+            read_batch_rows,
+            instead="leave it out; a stream of Spark says it by its trigger",
+        ),
+    ]
+    batch_time: Annotated[
+        Duration | None,
+        Option(
+            None,
+            "Batch mode: rows wait until the first has waited for so long; with ``batch_rows``, "
+            "whichever comes first. `push` looks at the clock, an empty ``push()`` too; `flush` "
+            "does not wait.",
+            read_microseconds,
+            write_microseconds,
+            field="batch_us",
+            instead="leave it out; a stream of Spark says it by its trigger",
+        ),
+    ]
+    cores: Annotated[
+        int | None,
+        Option(
+            None,
+            "Spread the windows over so many join cores, each a thread with a part of the rows "
+            "(SplitJoin); one if None.",
+            read_cores,
+            write=lambda cores: None if cores == 1 else cores,
+            instead="give it threads",
+        ),
+    ]
+
+
+class OnSpark(TypedDict, total=False):
+    """Options of joins on Spark."""
+
+    routing: Annotated[
+        str,
+        Option(
+            "auto",
+            'How rows go to cores: ``"hash"`` by an equality, ``"range"`` by a band, ``"split"`` '
+            'stores once and probes everywhere; ``"auto"`` chooses.',
+            read_routing,
+            field=None,
+        ),
+    ]
+    cores: Annotated[
+        int | None,
+        Option(
+            None,
+            "How many parallel joiners; None means ``spark.sql.shuffle.partitions`` for streams, "
+            "and as many as the size asks for with tables.",
+            read_spark_cores,
+            field=None,
+        ),
+    ]
+    name: Annotated[
+        str,
+        Option(
+            "streamjoin",
+            "Under which `StreamingQueryProgress.observedMetrics` shows this join's metrics.",
+            field=None,
+            in_job=False,  # the sink's
+        ),
+    ]
+    checkpoint: Annotated[
+        str | None,
+        Option(
+            None,
+            "Streams: the ``checkpointLocation`` that the query will have. After a restart its "
+            "first batch then goes to the cores that need it, and not to all; it changes nothing "
+            "else.",
+            field=None,
+            in_job=False,  # the sink's
+        ),
+    ]
+
+
+class TableOptions(EveryJoin, InProcess, total=False):
+    """What `join_tables` and `find_matches` take."""
+
+
+class StreamOptions(EveryJoin, OwnClock, EveryStream, InProcess, total=False):
+    """What `StreamJoin` and `explain` take."""
+
+
+class SparkOptions(EveryJoin, OnSpark, EveryStream, total=False):
+    """What `streamjoin.spark.join` and `streamjoin.spark.explain` take."""
+
+
+@dataclass(frozen=True)
+class EntryPoint:
+    """Functions that take the same options."""
+
+    name: str
+    options: type
+
+    @cached_property
+    def table(self) -> dict[str, Option]:
+        """The options by name."""
+        return {name: get_args(hint)[1] for name, hint in self._hints.items()}
+
+    @cached_property
+    def types(self) -> dict[str, Any]:
+        """The type of each option."""
+        return {name: get_args(hint)[0] for name, hint in self._hints.items()}
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.options, include_extras=True)
+
+    def read(self, options: Mapping[str, Any]) -> "Given":
+        """Read all options, those that were not given by their defaults; refuse unknown ones."""
+        for name, value in options.items():
+            if name not in self.table:
+                refuse_option(self, name, value)
+        values = {
+            name: option.read(name, options.get(name, option.default))
+            for name, option in self.table.items()
+        }
+        return Given(self, options, values)
+
+
+@dataclass(frozen=True)
+class Given:
+    """All options of an entry point, each checked by itself."""
+
+    entry: EntryPoint
+    asked: Mapping[str, Any]  # as they were given; the others are missing
+    values: dict[str, Any]  # of all of them, as a join keeps them
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Those that `JoinOptions` has fields for."""
+        table = self.entry.table
+        return {
+            option.field or name: self.values[name]
+            for name, option in table.items()
+            if option.field is not None
+        }
+
+
+TABLES = EntryPoint("join_tables", TableOptions)
+STREAMS = EntryPoint("StreamJoin", StreamOptions)
+SPARK = EntryPoint("spark.join", SparkOptions)
+ENTRY_POINTS = (STREAMS, TABLES, SPARK)
+
+
+def refuse_option(entry: EntryPoint, name: str, value: Any) -> None:
+    """Refuse an option that an entry point does not take, or that does not exist."""
+    takers = [each for each in ENTRY_POINTS if name in each.table]
+    if takers:
+        whose = join_words(each.name for each in takers)
+        raise StreamJoinError(
+            f"{name}={value!r} has no use in {entry.name}: it is an option of {whose}; "
+            f"{takers[0].table[name].instead}"
+        )
+    near = get_close_matches(name, entry.table, n=1)
+    way = f"did you mean {near[0]!r}?" if near else f"it has {quote_words(entry.table)}"
+    raise StreamJoinError(f"{entry.name} has no option {name!r}; {way}")

@@ -1,0 +1,221 @@
+"""What options may not be together, and with which windows and conditions.
+
+Each message has the value, the rule and the way out. What an option may be by itself is in
+`values`.
+"""
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+from sqlglot import exp
+
+from streamjoin.conditions import Condition, Residual, aliases
+from streamjoin.errors import ConditionError, StreamJoinError, WindowError
+from streamjoin.expressions.parsing import parse_expression
+from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
+from streamjoin.options.values import GOALS, join_words, quote_words
+from streamjoin.windows import WINDOWS, Window
+
+LONGEST_QUOTE = 300  # characters of a condition in a message
+
+
+def list_windows(is_timed: bool) -> str:
+    """Name the windows that look at event times, or those that do not."""
+    return join_words(f"a {each.__name__}" for each in WINDOWS if each.is_timed == is_timed)
+
+
+def list_examples(is_timed: bool | None = None) -> str:
+    """Show how the windows are called that look at event times, that do not, or all."""
+    return join_words(each.example for each in WINDOWS if is_timed in (None, each.is_timed))
+
+
+def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
+    """Refuse what is no window, and columns and delays that a window has no use for, or lacks."""
+    if window is not None and not isinstance(window, Window):
+        raise WindowError(
+            f"window={window!r} is not a window; pass {', '.join(each.example for each in WINDOWS)}"
+            ", a text such as '10 minutes', or None for tables"
+        )
+    timed = window is not None and window.is_timed
+    if timed and time is None:
+        raise WindowError(
+            f"{window} needs the event-time columns of both sides; pass them as "
+            "time=('left_column', 'right_column')"
+        )
+    if time is not None and not timed:
+        raise WindowError(
+            f"time={time!r} has no use with window={window!r}; pass {list_windows(is_timed=True)}, "
+            "or leave time out"
+        )
+    order, delay = options.get("order"), options.get("delay")
+    if order is not None and (window is None or window.is_timed):
+        raise WindowError(
+            f"order={order!r} gives the arrival order of {list_windows(is_timed=False)}; with "
+            f"window={window!r} leave it out"
+        )
+    if delay is not None and not timed:
+        raise WindowError(
+            f"delay={delay!r} moves the watermark of a window of time; with window={window!r} "
+            "leave it out"
+        )
+
+
+def check_spread(window: Window | None, fields: Mapping[str, Any]) -> None:
+    """Refuse to spread windows over cores that close as a whole, or to order their results."""
+    is_ordered = fields.get("ordered", "none") != "none"
+    if window is not None and window.closes and (fields.get("cores") or is_ordered):
+        raise WindowError(
+            f"cores and ordered are for sliding windows; {window} closes as a whole: leave "
+            "them out, and give it threads"
+        )
+
+
+def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> None:
+    """Refuse times to give matches that a window or an algorithm does not have."""
+    closes = window is not None and window.closes
+    given = "emit" if emit is not None else "optimize" if optimize != GOALS[0] else ""
+    if given and not closes:
+        when = "as rows come"
+        if window is None:
+            when = "all together, since all rows of tables are there"
+        raise WindowError(
+            f"{given}={emit or optimize!r} is for windows that close; with window={window!r} leave "
+            f"it out: matches are returned {when}"
+        )
+    if algorithm in LAZY and window is not None and not closes:
+        raise WindowError(
+            f"algorithm={algorithm!r} joins tables, or windows that close; with {window} choose "
+            "'auto', or use a TumblingWindow"
+        )
+    if window is None:
+        check_finite(algorithm)
+    if algorithm in EAGER and not takes_eager(window):
+        raise WindowError(
+            f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
+            f"window={window!r} choose 'auto'"
+        )
+    if algorithm in EAGER and emit == "close":
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} returns matches as rows come, and emit='close' asks for them "
+            f"at the end; leave emit out, or choose {quote_words(LAZY)}"
+        )
+    if algorithm in LAZY and emit == "eager":
+        others = EAGER if takes_eager(window) else ["auto"]
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
+            f"matches as rows come; leave emit out, or choose {quote_words(others)}"
+        )
+
+
+def takes_eager(window: Window | None) -> bool:
+    """Whether an eager algorithm can join a window: it must be known which one a row is in."""
+    return window is not None and window.closes and not window.follows_rows
+
+
+def resolve_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> str:
+    """Return when matches are given; ``"auto"`` is left to each window that opens, if it can be."""
+    if emit == "auto" and not takes_eager(window):
+        return "close" if algorithm in LAZY or optimize == "throughput" else "eager"
+    return emit or ("eager" if algorithm in EAGER else "close")
+
+
+def check_finite(algorithm: str) -> None:
+    """Refuse an algorithm for rows that come, where tables are joined."""
+    if algorithm in EAGER:
+        raise StreamJoinError(
+            f"algorithm={algorithm!r} joins rows as they come, and those of tables are all there "
+            f"at once; choose one of {quote_words(LAZY)}, or leave algorithm out"
+        )
+
+
+def check_tuning(algorithm: str, tuning: Mapping[str, Any], threads: int) -> None:
+    """Refuse knobs that an algorithm does not have, and what they cannot be set to."""
+    knobs = {} if algorithm == "auto" else {each.name: each for each in ALGORITHMS[algorithm].knobs}
+    for name, value in tuning.items():
+        if name not in knobs:
+            has = f"it has {quote_words(knobs)}" if knobs else "it has none"
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: algorithm={algorithm!r} has no knob {name!r}; {has}"
+            )
+        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < 1:
+            raise StreamJoinError(f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1")
+        most = knobs[name].most
+        if most is not None and int(value) > most:
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: {name!r} is a whole number from 1 to {most}"
+            )
+        if knobs[name].divides_threads and threads % int(value):
+            way = f"give a divisor of {threads}, or another number of threads"
+            raise StreamJoinError(
+                f"tuning={dict(tuning)!r}: groups of {value} do not divide {threads} threads "
+                f"evenly; {way if threads > 1 else 'one thread has no groups, so leave it out'}"
+            )
+
+
+def check_condition(condition: Condition, algorithm: str, has_time: bool) -> None:
+    """Refuse a condition that would need every pair to be compared, unless that is asked for."""
+    # Columns without an alias may still turn out to make a key, once the schemas are known.
+    unknown = any("" in aliases(part.expression) for part in condition.residuals)
+    keyed = has_time or unknown or any(not isinstance(part, Residual) for part in condition)
+    check_equality(algorithm, unknown or bool(condition.equalities), condition.sql())
+    if not keyed and algorithm != "scan":
+        check_connectives(condition)
+    check_key(algorithm, keyed, condition.sql())
+
+
+def check_connectives(condition: Condition) -> None:
+    """Refuse a condition without a key because of what its parts are combined by."""
+    for part in condition.residuals:
+        tree = parse_expression(part.expression).unnest()
+        if isinstance(tree, exp.BitwiseAnd | exp.BitwiseOr):
+            sign, word = ("&", "and") if isinstance(tree, exp.BitwiseAnd) else ("|", "or")
+            raise ConditionError(
+                f"{part.expression!r}: {sign} combines the bits of numbers; to combine conditions, "
+                f"write {word}"
+            )
+        if isinstance(tree, exp.Or):
+            raise ConditionError(
+                f"the condition {shorten(condition.sql())!r} is an OR of things that no single "
+                "index finds, so every pair of rows would have to be compared; join by each side "
+                "of the OR and put the results together, each pair once, add what must hold in any "
+                "case (and l.a = r.a), or ask for algorithm='scan' to compare every pair"
+            )
+
+
+def check_key(algorithm: str, has_key: bool, on: str) -> None:
+    """Refuse a join without a key to index by, unless every pair is asked for."""
+    if not has_key and algorithm != "scan":
+        raise ConditionError(
+            f"the condition {shorten(on)!r} has no part that a join can use as a key, so every "
+            "pair of rows would have to be compared. A key is an equality (l.a = r.a), a band "
+            "(abs(l.x - r.x) <= 5) or an inequality (l.x < r.x) between the two sides, joined to "
+            "the rest by AND; an OR is one only where all of it compares the same two expressions. "
+            "Add a key, give a window of time, split an OR into several joins, or ask for "
+            "algorithm='scan' to compare every pair"
+        )
+
+
+def check_equality(algorithm: str, has_equality: bool, on: str) -> None:
+    """Refuse an algorithm that joins by equality if there is none: it would compare every pair."""
+    if algorithm in BY_EQUALITY and not has_equality:
+        raise ConditionError(
+            f"algorithm={algorithm!r} joins by equality, and the condition {shorten(on)!r} has "
+            "none between the two sides, so every pair of rows would have to be compared; leave "
+            "algorithm out, or add an equality (l.a = r.a)"
+        )
+
+
+def check_ranges(algorithm: str, ranges: int, on: str) -> None:
+    """Refuse an algorithm that needs two range parts if there are fewer."""
+    if algorithm in TWO_KEYS and ranges < 2:
+        raise ConditionError(
+            f"algorithm={algorithm!r} sorts rows by two inequalities or bands at once, and the "
+            f"condition {shorten(on)!r} has {ranges}, a TimeWindow counted; leave algorithm out, "
+            "or choose 'bi_sort'"
+        )
+
+
+def shorten(on: str) -> str:
+    """Return a condition as it fits into a message."""
+    return on if len(on) <= LONGEST_QUOTE else f"{on[: LONGEST_QUOTE - 4]} ..."

@@ -1,0 +1,58 @@
+"""Options as ``help()`` and IDEs show them: in the signature, and in the docstring.
+
+A function that takes ``**options: Unpack[StreamOptions]`` is checked by type checkers, and shows
+nothing but ``**options``. `show_options` replaces that in its signature by the options themselves,
+with types and defaults, the line ``{options}`` of its docstring by what they mean, and the line
+``{window}`` by the windows that there are.
+"""
+
+from collections.abc import Callable
+from inspect import Parameter, cleandoc, signature
+from textwrap import fill, indent
+from typing import TypeVar
+
+from streamjoin.options.options import EntryPoint
+from streamjoin.options.values import join_words
+from streamjoin.windows import WINDOWS
+
+WIDTH = 96  # of a paragraph
+Shown = TypeVar("Shown", bound=Callable[..., object])
+
+
+def show_options(entry: EntryPoint) -> Callable[[Shown], Shown]:
+    """Decorate a function, or a class, that takes the options of an entry point."""
+
+    def show(shown: Shown) -> Shown:
+        own = signature(shown)
+        named = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        options = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=option.default, annotation=kind)
+            for (name, option), kind in zip(entry.table.items(), entry.types.values(), strict=True)
+        ]
+        shown.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
+        if shown.__doc__ is not None:  # with -OO there is none
+            text = cleandoc(shown.__doc__)
+            text = text.replace("{options}", describe_options(entry))
+            shown.__doc__ = text.replace("    {window}", as_paragraph(describe_windows()))
+        return shown
+
+    return show
+
+
+def describe_options(entry: EntryPoint) -> str:
+    """Return what the options mean, a paragraph for each."""
+    return "\n".join(
+        f"{name}:\n{as_paragraph(option.meaning)}" for name, option in entry.table.items()
+    )
+
+
+def describe_windows() -> str:
+    """Return which windows there are, and how they are written in text."""
+    kinds = join_words(f"`{kind.__name__}` ({kind.pairs})" for kind in WINDOWS)
+    texts = ", ".join(f'``"{text}"``' for kind in WINDOWS for text in kind.texts)
+    return f"{kinds}; or one of them as text: {texts}."
+
+
+def as_paragraph(text: str) -> str:
+    """Wrap a text, and indent it below its heading."""
+    return indent(fill(text, WIDTH - 4), "    ")

@@ -1,0 +1,161 @@
+"""What one option may be set to: each function returns the value as a join keeps it.
+
+A message has the value, the rule and the way out. What options may not be together is said in
+`rules`.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from streamjoin.errors import StreamJoinError
+from streamjoin.indexes.catalogue import ALGORITHMS
+from streamjoin.windows.durations import Duration, parse_duration
+
+ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
+Knobs = Mapping[str, int]
+Ordered = str | int  # "none", "outer", "inner", or a precision
+
+MOST_THREADS = 1024  # more than any machine of today has use for
+EMITS = ("close", "eager", "auto")
+GOALS = ("throughput", "latency", "progressiveness")
+ORDERS = ("none", "outer", "inner")
+ROUTINGS = ("auto", "hash", "range", "split")
+
+
+def keep(_: str, value: Any) -> Any:
+    """Keep a value as it is."""
+    return value
+
+
+def read_algorithm(name: str, value: Any) -> str:
+    """Read the name of an algorithm."""
+    if value != "auto" and value not in tuple(ALGORITHMS):
+        raise StreamJoinError(
+            f"{name} {value!r} does not exist; choose 'auto' or one of {quote_words(ALGORITHMS)}"
+        )
+    return str(value)
+
+
+def read_pair(name: str, value: Any) -> tuple[str, str] | None:
+    """Read one column name a side."""
+    if value is None or isinstance(value, str):
+        return None if value is None else (value, value)
+    names = tuple(value) if isinstance(value, Sequence) else ()
+    if len(names) != 2 or not all(isinstance(each, str) for each in names):
+        raise StreamJoinError(
+            f"{name}={value!r}: give one column name for both sides, or a pair (left, right)"
+        )
+    return names[0], names[1]
+
+
+def read_amount(name: str, value: Any, what: str, most: int = sys.maxsize) -> int | None:
+    """Read a number of something, from 1; ``what`` tells what, and what None means."""
+    if value is not None and (type(value) is not int or not 1 <= value <= most):
+        raise StreamJoinError(f"{name}={value!r}: give the number of {what}")
+    return value
+
+
+def read_threads(name: str, value: Any) -> int:
+    """Read a number of threads; None means one for each processor."""
+    what = f"threads, from 1 to {MOST_THREADS:,}, or None for all cores"
+    return read_amount(name, value, what, MOST_THREADS) or os.cpu_count() or 1
+
+
+def read_cores(name: str, value: Any) -> int | None:
+    """Read a number of join cores, of this process."""
+    what = f"join cores, from 1 to {MOST_THREADS:,}, or None for one"
+    return read_amount(name, value, what, MOST_THREADS)
+
+
+def read_spark_cores(name: str, value: Any) -> int | None:
+    """Read a number of join cores, on Spark."""
+    what = "parallel join cores, from 1, or None to let streamjoin choose"
+    return read_amount(name, value, what)
+
+
+def read_batch_rows(name: str, value: Any) -> int | None:
+    """Read how many rows make a batch."""
+    return read_amount(name, value, "rows to collect, from 1, or None")
+
+
+def read_microseconds(_: str, value: Duration | None) -> int | None:
+    """Read a duration, if there is one."""
+    return None if value is None else parse_duration(value)
+
+
+def write_microseconds(value: int | None) -> timedelta | None:
+    """Return a duration as a user gives it."""
+    return None if value is None else timedelta(microseconds=value)
+
+
+def read_emit(name: str, value: Any) -> str | None:
+    """Read when matches are given; None is decided by `rules.resolve_emit`."""
+    if value is not None and value not in EMITS:
+        raise StreamJoinError(
+            f"{name}={value!r} does not exist; choose 'close', to join a window when it closes, "
+            "'eager', to return matches as rows come, or 'auto'"
+        )
+    return value
+
+
+def read_optimize(name: str, value: Any) -> str:
+    """Read what ``"auto"`` looks at."""
+    if value not in GOALS:
+        raise StreamJoinError(f"{name}={value!r} does not exist; choose {quote_words(GOALS)}")
+    return str(value)
+
+
+def read_ordered(name: str, value: Any) -> Ordered:
+    """Read an order of results."""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if value not in ORDERS and not is_number:
+        raise StreamJoinError(
+            f"{name}={value!r} is not an order of results; choose 'none', 'outer' (matches "
+            "of an earlier row come first), 'inner' (and those of one row oldest first), or a "
+            "number from 1: how many rows of the other stream may be out of order"
+        )
+    ordered: Ordered = value
+    return ordered
+
+
+def read_routing(name: str, value: Any) -> str:
+    """Read how rows go to the cores of Spark."""
+    if value not in ROUTINGS:
+        raise StreamJoinError(
+            f"{name}={value!r} does not exist; choose one of {quote_words(ROUTINGS)}"
+        )
+    return str(value)
+
+
+def read_knobs(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    """Read knobs; `rules.check_tuning` knows which ones an algorithm has."""
+    if value is None:
+        return ()
+    if not isinstance(value, Mapping):
+        raise StreamJoinError(
+            f"{name}={value!r}: give a dict of knobs and whole numbers, such as {{'bits': 10}} "
+            "of algorithm='prj', or leave it out"
+        )
+    return tuple(value.items())
+
+
+def quote_words(words: Iterable[str]) -> str:
+    """List words as Python writes them.
+
+    >>> quote_words(["a", "b"])
+    "'a', 'b'"
+    """
+    return ", ".join(map(repr, words))
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Put words into a sentence.
+
+    >>> join_words(["a", "b", "c"])
+    'a, b or c'
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
