@@ -1,6 +1,7 @@
 """Fixtures that tests of several packages share."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of Spark's workers
+
+# A shell lets its background jobs ignore Ctrl-C, and tests raise it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Kernels compile at their first call, so one example may take seconds; no deadline.
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,7 +5,7 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.joins import deliver as gather
-from streamjoin.joins.sliding import worker
+from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 
 ROWS = pa.table({"x": range(100), "t": range(100)})
@@ -64,19 +64,19 @@ WINDOWS = [
 
 def fail_at(number, monkeypatch):
     """Let memory run out in an insert, when the tuples are in the index and the rows are not."""
-    insert, count = worker.insert, [0]
+    insert, count = Chain.insert, [0]
 
     def fail(*_):
         raise MemoryError("no room for rows")
 
-    def insert_or_fail(command):
+    def insert_or_fail(chain, batch):
         count[0] += 1
         with monkeypatch.context() as patched:
             if count[0] == number:
                 patched.setattr(Subwindow, "append", fail)
-            insert(command)
+            return insert(chain, batch)
 
-    monkeypatch.setattr(worker, "insert", insert_or_fail)
+    monkeypatch.setattr(Chain, "insert", insert_or_fail)
 
 
 @pytest.mark.parametrize("number", [1, 2])
