@@ -124,7 +124,7 @@ def check(join):
         return
     held = engine.executor
     if isinstance(held, Manager | SplitExecutor):
-        for each in chain.from_iterable(part.values() for part in held.parts):
+        for each in chain.from_iterable(part.values() for part in held.chain_pairs):
             each.check()
     elif isinstance(held, SessionJoin):
         held.check()

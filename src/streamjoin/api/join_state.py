@@ -102,7 +102,7 @@ class JoinState:
             waited, found = self._begin(
                 batches, is_self, lambda engine: self._push(engine, Push(batches))
             )
-            return Delivered(waited + found.items, found.failure)
+            return Delivered(waited + found)
         with self.engine.attempt():
             return self._push(self.engine, Push(batches))
 
@@ -113,7 +113,7 @@ class JoinState:
             with self.engine.attempt():
                 return self._find(self.engine, batches).unwrap()
         _, found = self._begin(batches, is_self, lambda engine: self._find(engine, batches))
-        return found.unwrap()
+        return found
 
     def _find(self, engine: Engine, batches: Batches) -> Delivered:
         found = Delivered(engine.find(batches))
@@ -158,7 +158,7 @@ class JoinState:
 
     def _begin(
         self, batches: Batches, is_self: bool, join: Callable[[Engine], Delivered]
-    ) -> tuple[list[Delivery], Delivered]:
+    ) -> tuple[list[Delivery], list[Any]]:
         """Hold batches back until both schemas are known, then go through them all.
 
         Returns what those give that waited, no rows since they are of one side, and what ``join``
@@ -167,15 +167,12 @@ class JoinState:
         opening = self.opening
         if not all(opening.is_seen(side, batches) for side in SIDES):
             opening.hold(batches)
-            return [], Delivered()
+            return [], []
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         is_one = is_self and not opening.has_rows
         engine = make_engine(self.config, schemas, is_self=is_one, observer=self.observer)
         waited: list[Delivery] = []
-        with (
-            ignore_commits(),
-            engine.attempt_whole(),
-        ):  # an interrupt leaves all that waits, no engine
+        with ignore_commits(), engine.attempt_whole():  # or all goes on waiting, without an engine
             for step in opening.steps:
                 fitting = {
                     side: conform_batch(batch, schemas[side], side)
@@ -189,7 +186,7 @@ class JoinState:
                         "this is about rows pushed earlier, which are dropped; push again"
                     )
                     raise
-            found = join(engine)
+            found = join(engine).unwrap()
         self.opening, self.engine = Opening(schemas), engine
         return waited, found
 

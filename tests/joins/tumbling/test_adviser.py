@@ -76,7 +76,7 @@ def test_a_source_that_waits_for_the_join_is_not_slow(monkeypatch, emit, optimiz
     join.push(rows(0, []), rows(0, []))
     executor = join._state.engine.executor
     executor.adviser.clock = lambda: clock[0]
-    keep = executor._keep
+    keep = executor._insert
 
     def work(batches):
         clock[0] += 5.0
