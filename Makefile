@@ -18,7 +18,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-fast fuzz lint bench clean java
+.PHONY: help demo test test-slow test-long test-fast fuzz lint bench clean java
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -27,9 +27,12 @@ help: ## Show this list
 demo: $(STAMP) java ## Join live streams on a local Spark and check the results, in about a minute
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(BIN)/streamjoin demo $(ARGS)
 
-test: lint java ## Run every check: linters, types, import layers, all tests
+test: lint java ## Run the checks of a change: linters, types, import layers, tests
 	@echo "==> pytest"
-	@JAVA_HOME="$$(scripts/find_java.sh)" $(PYTEST) $(ARGS)
+	@JAVA_HOME="$$(scripts/find_java.sh)" $(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(STAMP) java ## Run the tests that make test leaves out: streams on Spark, the demo
+	@JAVA_HOME="$$(scripts/find_java.sh)" $(PYTEST) -m slow $(ARGS)
 
 test-long: $(STAMP) java ## Kill a streaming join ten times over, and what else takes minutes
 	@JAVA_HOME="$$(scripts/find_java.sh)" $(BIN)/python -m pytest tests/long -s $(ARGS)

@@ -14,6 +14,7 @@ from tests.spark.test_streams import make_batches, table
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.slow
 def test_streams_go_on(session, tmp_path):
     streams = Streams(session, tmp_path, "9 seconds")
     for batch in make_batches(19, count=BATCHES):

@@ -253,6 +253,7 @@ def test_a_state_of_another_order_is_refused():
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_streaming_query(session, tmp_path):
     streams, batches = Streams(session, tmp_path), streaming.make_batches(6, count=3, latest=14)
     for batch in batches:

@@ -32,6 +32,7 @@ def remove_shared_files(session):
         shutil.rmtree(path, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_a_stop_after_every_batch_changes_nothing(session, tmp_path):
     streams, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(5, count=3)
     joins = {
@@ -51,6 +52,7 @@ def test_a_stop_after_every_batch_changes_nothing(session, tmp_path):
     assert found["count"] == join_by_count(batches, same, 30, 12, "o")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_serves_its_own_join_on_any_number_of_slots(session, tmp_path):
     first, batches = Streams(session, tmp_path, NO_ROW_IS_LATE), make_batches(7, count=3)
     other = session.newSession()
@@ -77,6 +79,7 @@ def third(one, two):
     return one["k"] is not None and two["k"] is not None and one["k"] % 3 == two["k"]
 
 
+@pytest.mark.slow
 def test_the_first_batch_after_a_restart_goes_where_the_state_is(session, tmp_path):
     """With a hot key, so that hashes are not spread evenly any more."""
     streams, dice = Streams(session, tmp_path, NO_ROW_IS_LATE), np.random.default_rng(11)

@@ -192,6 +192,7 @@ def test_late_rows_are_those_that_spark_drops(session, tmp_path):
     assert total(metrics(queries[0]), "late") == dropped
 
 
+@pytest.mark.slow
 def test_rows_that_were_left_out_move_the_watermark_too(session, tmp_path):
     def rows(first, *seconds):
         return table([{"id": first + i, "t": t * SECOND, "k": 1} for i, t in enumerate(seconds)])
@@ -222,6 +223,7 @@ def test_rows_that_were_left_out_move_the_watermark_too(session, tmp_path):
     assert metrics(queries[0])[-1]["state_rows"] == 0
 
 
+@pytest.mark.slow
 def test_state_goes_when_the_watermark_has_passed(session, tmp_path):
     def rows(second, count, key=1):
         times = range(second * SECOND, (second + 2) * SECOND, 2 * SECOND // count)
@@ -241,6 +243,7 @@ def test_state_goes_when_the_watermark_has_passed(session, tmp_path):
         assert session.table(query.name).count() == 50 * 50 + 8 * 8
 
 
+@pytest.mark.slow
 def test_count_windows(session, tmp_path):
     streams, batches = Streams(session, tmp_path, delay=None), make_batches(2, count=3)
     for batch in batches:
