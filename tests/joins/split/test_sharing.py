@@ -22,7 +22,7 @@ def test_a_batch_may_be_sorted_anew_while_its_rows_are_selected(monkeypatch):
     join.push(table(rows(4)), table(rows(4)))
     batch = join._state.engine.prepare({"left": table(rows(8)).to_batches()[0]}).prepared["left"]
     one, other = batch.plan.layouts()[:2]
-    batch.ordered(one)
+    batch.sorted_rows(one)
     ordered = prepared.SortedRows
 
     def sort_meanwhile(*fields):
