@@ -26,7 +26,7 @@ MAKERS = {name: kind_of(name) for name in ONE_KEY} | {
     "wib_tree, leaves of 4": lambda capacity=1: WiBTree(capacity, width=4),
 }
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-every_index = pytest.mark.parametrize("kind", map(kind_of, ONE_KEY), ids=ONE_KEY)
+every_index = pytest.mark.parametrize("kind", [*map(kind_of, ONE_KEY)], ids=ONE_KEY)
 
 SMALL = st.integers(-3, 3)
 EXTREME = st.sampled_from([MIN_KEY, MIN_KEY + 1, -(2**40), -1, 0, 1, 2**40, MAX_KEY - 1, MAX_KEY])

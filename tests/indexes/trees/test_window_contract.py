@@ -25,7 +25,7 @@ VARIANTS = {
 }
 MAKERS = {name: kind_of(name) for name in WHOLE_WINDOWS} | VARIANTS
 every_maker = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
-every_index = pytest.mark.parametrize("make", map(kind_of, WHOLE_WINDOWS), ids=WHOLE_WINDOWS)
+every_index = pytest.mark.parametrize("make", [*map(kind_of, WHOLE_WINDOWS)], ids=WHOLE_WINDOWS)
 
 BASES = [0, 2**31 - 40, 2**32 - 40, 2**32 - 1]
 EXTREME = st.sampled_from([MIN_KEY, MIN_KEY + 1, -(2**40), 2**40, MAX_KEY - 1, MAX_KEY])
