@@ -119,10 +119,11 @@ def claim_immutable(
     worst = min(batched, key=lambda window: batched[window])
     report.add(call.add_place(name))
     place = f"{name}, immutable, window of {worst:,}"
+    one, other = (fixed[worst][each].add_place(place) for each in (BATCHED, HASH))
     report.speedup(
         f"{name}: immutable part vs trees and {HASH}",
-        fixed[worst][BATCHED].add_place(place),
-        fixed[worst][HASH].add_place(place),
+        one,
+        other,
         IMMUTABLE,
         f"{BATCH:,} tuples a call, by window: {list_ratios(batched)}; "
         f"only counted: {list_ratios(counted)}; one tuple a call: {list_ratios(alone)}, "
@@ -139,10 +140,11 @@ def claim_mutable(report: Report, name: str, fresh: dict[int, SeriesByName]) -> 
     )
     worst = min(runs, key=lambda window: runs[window])
     place = f"{name}, mutable, window of {worst:,}"
+    one, other = (fresh[worst][each].add_place(place) for each in (RUNS, RUNS_HASHED))
     report.speedup(
         f"{name}: mutable part, {BITS} vs {HASH}",
-        fresh[worst][RUNS].add_place(place),
-        fresh[worst][RUNS_HASHED].add_place(place),
+        one,
+        other,
         MUTABLE,
         f"over the same sorted runs, by window: {list_ratios(runs)}; over the same B+-trees, with "
         f"inserts: {list_ratios(bits)}; SPO-Join in batches vs B+-trees and {HASH}: "
