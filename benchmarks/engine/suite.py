@@ -22,7 +22,7 @@ from benchmarks.harness.series import Series, make_series
 from benchmarks.harness.turns import take_turns, time_call, time_turns
 from benchmarks.harness.workloads import band_for, uniform_batch
 from streamjoin import join_tables
-from streamjoin.joins.deliver import gather
+from streamjoin.joins.pairs.deliver import gather
 
 BATCH = 1 << 15
 PLAIN_BATCH = 1 << 10  # a nested loop takes as long for each row, however many come together

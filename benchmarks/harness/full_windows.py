@@ -16,10 +16,10 @@ import pyarrow as pa
 from benchmarks.harness.workloads import SCHEMA, SPAN, band_for, uniform_batch
 from streamjoin.indexes.protocol import Index
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.candidates import Found, check_pairs
-from streamjoin.joins.deliver import Delivery, gather
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.messages import Step, Work
+from streamjoin.joins.pairs.candidates import Found, check_pairs
+from streamjoin.joins.pairs.deliver import Delivery, gather
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.keys.operands import Side

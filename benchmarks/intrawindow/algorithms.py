@@ -13,7 +13,7 @@ from benchmarks.harness.turns import repeat
 from benchmarks.intrawindow.simulator import EncodedWorkload, Outcome, run_eager, run_lazy
 from streamjoin.indexes.catalogue import EAGER, LAZY
 from streamjoin.joins.equality.algorithms import make_eager, make_lazy
-from streamjoin.joins.equality.pmj import DELTA
+from streamjoin.joins.equality.eager.pmj import DELTA
 from streamjoin.joins.equality.protocol import Eager
 
 THREADS = 2

@@ -22,7 +22,7 @@ from benchmarks.panjoin import structures
 from benchmarks.panjoin.structures import BATCH, MATCHES, SECONDS, SPAN, STRUCTURES, SubwindowBench
 from streamjoin.indexes.protocol import Index
 from streamjoin.indexes.tables.rap_table import RaPTable
-from streamjoin.joins.deliver import gather
+from streamjoin.joins.pairs.deliver import gather
 from streamjoin.kernels.compile import Keys
 from streamjoin.kernels.threads import share
 

@@ -45,7 +45,6 @@ from weakref import finalize
 
 import numpy as np
 
-from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.executor import Batches, Clock, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
 from streamjoin.joins.sliding.chain import Chain
@@ -60,6 +59,7 @@ from streamjoin.joins.split.executor import (
 from streamjoin.joins.split.gathering import Mixer
 from streamjoin.joins.split.losses import raise_error
 from streamjoin.joins.split.turns import Turn, assign_turns
+from streamjoin.kernels.channels import Channel, ClosedError
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared

@@ -30,11 +30,11 @@ from benchmarks.harness.turns import time_call
 from benchmarks.splitjoin.beds import Bed, Load
 from benchmarks.splitjoin.handshake import ChainedCore, Expiry, whose_turn
 from benchmarks.splitjoin.simulation import Costs
-from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.messages import Part, Work
 from streamjoin.joins.split import gathering
 from streamjoin.joins.split.executor import SplitExecutor
 from streamjoin.joins.split.gathering import Combiner, Gatherer, Mixer
+from streamjoin.kernels.channels import Channel, ClosedError
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.values import Ordered
 from streamjoin.plans.plan import SIDES

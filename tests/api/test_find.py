@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins import deliver as gather
+from streamjoin.joins.pairs import deliver as gather
 
 MANY = 20_000  # rows of each side: 200 million matches, some gigabytes if they were fetched
 COUNT, TIME = sj.CountWindow(10**6), sj.TimeWindow("1 day")

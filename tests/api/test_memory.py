@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins import deliver as gather
+from streamjoin.joins.pairs import deliver as gather
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 

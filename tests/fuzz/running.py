@@ -14,7 +14,7 @@ import streamjoin as sj
 from streamjoin.errors import EvaluationError, SnapshotError, StreamJoinError
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.indexes.two_keys import spo_join
-from streamjoin.joins import rows as columns
+from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.sliding import manager, sizes, whole_window
 
 from .cases import Case

@@ -12,7 +12,7 @@ import pytest
 from streamjoin.api.join_state import JoinState
 from streamjoin.conditions import atoms, recognition
 from streamjoin.indexes.runs import sorted_run
-from streamjoin.joins.deliver import Delivered
+from streamjoin.joins.pairs.deliver import Delivered
 from streamjoin.plans import binding
 
 from . import running

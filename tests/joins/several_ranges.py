@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from streamjoin.indexes.two_keys import spo_join
 from streamjoin.indexes.two_keys.crossing import Crossing
 from streamjoin.indexes.two_keys.spo_join import SPOJoin
-from streamjoin.joins import rows as columns
+from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.sliding import manager, sizes
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from tests.joins.small_streams import (

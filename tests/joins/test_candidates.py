@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins import candidates
-from streamjoin.joins.candidates import keep_inside, mark_inside
+from streamjoin.joins.pairs import candidates
+from streamjoin.joins.pairs.candidates import keep_inside, mark_inside
 
 CONDITIONS = [
     "abs(l.a - r.a) <= 2",

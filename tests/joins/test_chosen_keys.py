@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins.equality.code_table import CodeTable
-from streamjoin.joins.equality.npj import NPJ
-from streamjoin.joins.equality.slots import SLOT, TUPLES, home_of
+from streamjoin.joins.equality.eager.code_table import CodeTable
+from streamjoin.joins.equality.eager.slots import SLOT, TUPLES, home_of
+from streamjoin.joins.equality.lazy.npj import NPJ
 from streamjoin.joins.equality.words import BASE, encode, make_words
 from streamjoin.joins.sessions import group_table
 from streamjoin.joins.sessions.group_table import GroupTable

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS, WHOLE_WINDOWS
-from streamjoin.joins import rows as columns
+from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from tests.joins.small_streams import (

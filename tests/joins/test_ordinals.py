@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streamjoin.joins.rows import Ordinals
+from streamjoin.joins.pairs.rows import Ordinals
 
 batches = st.lists(st.sets(st.integers(0, 12)).map(sorted), max_size=4)
 

@@ -13,9 +13,9 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.api import table_join
-from streamjoin.joins import rows as columns
-from streamjoin.joins.deliver import gather, leave_and_name
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.pairs import rows as columns
+from streamjoin.joins.pairs.deliver import gather, leave_and_name
 from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.tumbling import closed
 from streamjoin.options.checked import JoinOptions

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjoin.joins import rows as columns
-from streamjoin.joins.rows import Column, Ordinals, Rows
+from streamjoin.joins.pairs import rows as columns
+from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
 
 steps = st.lists(st.tuples(st.integers(0, 40), st.floats(0, 1)), max_size=12)
 

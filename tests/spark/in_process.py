@@ -27,10 +27,10 @@ from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.metrics import Metrics
-from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import SCHEMA, Parcel
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Manifest
 from streamjoin.spark.tables import (
     Placement,

@@ -26,12 +26,12 @@ from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.api import stream_spec
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.planning import prepare_inputs
+from streamjoin.spark.planning.inputs import prepare_inputs
+from streamjoin.spark.planning.schemas import joined_struct
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.exchange import receive
 from streamjoin.spark.routing.parcels import Parcel
-from streamjoin.spark.schemas import joined_struct
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import Segment
 from streamjoin.spark.streams import JoinProcessor, MakeProcessor, join_streams
 

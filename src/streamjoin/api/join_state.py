@@ -16,10 +16,10 @@ from streamjoin.api.opening import Opening
 from streamjoin.api.stats import JoinStats
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.deliver import Delivered, Delivery, leave_and_name
 from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.lives import LifeObserver
+from streamjoin.joins.pairs.deliver import Delivered, Delivery, leave_and_name
 from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from streamjoin.api.guard import Guard, exclusive
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins import deliver as gather
-from streamjoin.joins.candidates import Found
-from streamjoin.joins.punctuation import Stars
+from streamjoin.joins.ordering.punctuation import Stars
+from streamjoin.joins.pairs import deliver as gather
+from streamjoin.joins.pairs.candidates import Found
 from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.kernels.threads import share
 

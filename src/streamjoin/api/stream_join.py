@@ -15,9 +15,9 @@ from streamjoin.api.stats import JoinStats
 from streamjoin.api.streaming import check_source, sides_of, stream_through, threads_of
 from streamjoin.conditions import Condition
 from streamjoin.errors import CoreError, StreamJoinError, WindowError
-from streamjoin.joins.deliver import Delivered, Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
+from streamjoin.joins.pairs.deliver import Delivered, Delivery
 from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import hold_signals

@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.errors import CoreError, StreamJoinError
-from streamjoin.joins.deliver import Delivery
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Streaming
 from streamjoin.joins.messages import Gathered
+from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.joins.shared.shared_stream import SharedStream
 from streamjoin.joins.split.losses import raise_error
 from streamjoin.kernels.forks import is_here

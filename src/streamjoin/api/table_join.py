@@ -9,11 +9,11 @@ from streamjoin.api.results import Results
 from streamjoin.conditions import Condition
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_closed_rows, make_engine
-from streamjoin.joins.candidates import Found
-from streamjoin.joins.deliver import gather, leave_and_name
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Clock, Deliver
 from streamjoin.joins.lives import LifeObserver
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import gather, leave_and_name
 from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions

@@ -1,1 +1,4 @@
-"""The command ``streamjoin``: its options, files that are joined, the demo. Nothing imports it."""
+"""The command ``streamjoin``: its options, files that are joined, the demo.
+
+Nothing imports it; it may import everything.
+"""

@@ -2,7 +2,7 @@
 
 ``evaluate(expression, left, right)`` takes two batches of equal length, row i of one paired with
 row i of the other, and gives one value per row. It walks the tree and looks each node up in the
-table of ``functions.py``.
+table of ``functions/table.py``.
 
 Types. There is no separate type checker: the type of an expression is that of its value on zero
 rows, and whatever is wrong with types (a date compared with an int) raises a SchemaError there as
@@ -24,9 +24,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from streamjoin.errors import EvaluationError, SchemaError
-from streamjoin.expressions import functions
 from streamjoin.expressions.datatypes import as_spark
 from streamjoin.expressions.depth import deep
+from streamjoin.expressions.functions import table
 from streamjoin.expressions.values import NoAnswerError, Scope, TypeMismatchError, Value, typed
 
 
@@ -51,9 +51,9 @@ def _value(node: exp.Expression, scope: Scope) -> Value:
         return _column(node, scope)
     if scope.rows > 1 and node.find(exp.Column) is None:
         return _constant(node, scope)
-    handler = functions.HANDLERS.get(type(node))
+    handler = table.HANDLERS.get(type(node))
     if handler is None:
-        raise functions.unsupported(node)
+        raise table.unsupported(node)
     try:
         return handler(node, scope)
     except NoAnswerError as fault:

@@ -10,14 +10,14 @@ from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.conditions import Condition, is_symmetric
 from streamjoin.expressions.depth import deep
 from streamjoin.indexes.catalogue import BY_EQUALITY, EAGER, LAZY
-from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.deliver import Delivery, gather
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivery, gather
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager

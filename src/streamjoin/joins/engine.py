@@ -30,11 +30,11 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.candidates import Found
 from streamjoin.joins.collector import Collector
-from streamjoin.joins.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
 from streamjoin.joins.lives import RowLives
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys

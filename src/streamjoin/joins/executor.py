@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamjoin.choice.decision_tree import Decision
-from streamjoin.joins.candidates import Found
+from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side

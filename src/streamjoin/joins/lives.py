@@ -41,8 +41,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Pairs
 from streamjoin.joins.executor import Clock
+from streamjoin.joins.pairs.candidates import Pairs
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan

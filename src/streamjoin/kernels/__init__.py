@@ -1,1 +1,4 @@
-"""How work runs: compiled kernels, atomics, threads, interrupts, forks. Imports only errors."""
+"""How work runs: compiled kernels, atomics, threads, channels, interrupts, forks.
+
+Everything may import it; it imports only errors.
+"""

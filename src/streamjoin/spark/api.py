@@ -16,9 +16,9 @@ from streamjoin.options.signatures import show_options
 from streamjoin.options.values import ColumnPair
 from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
-from streamjoin.spark.arrival_order import meeting_conditions, number_rows
 from streamjoin.spark.explain import explain_join
-from streamjoin.spark.planning import (
+from streamjoin.spark.planning.arrival_order import meeting_conditions, number_rows
+from streamjoin.spark.planning.inputs import (
     Inputs,
     backticks,
     choose_routing,
@@ -26,9 +26,9 @@ from streamjoin.spark.planning import (
     prepare_inputs,
     range_part,
 )
-from streamjoin.spark.schemas import arrow_schema, joined_struct
+from streamjoin.spark.planning.schemas import arrow_schema, joined_struct
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.session import check_session, check_workers
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.checkpoint import read_saved_table
 from streamjoin.spark.state.join_facts import Request
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams

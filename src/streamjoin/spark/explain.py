@@ -15,7 +15,7 @@ from streamjoin.conditions import describe
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.options.rules import check_key
-from streamjoin.spark.planning import Inputs, choose_routing, range_part
+from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
 
 
 def explain_join(

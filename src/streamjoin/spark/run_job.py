@@ -34,7 +34,7 @@ from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.patience import patience
 from streamjoin.jobs.reading import load_job as load_job
 from streamjoin.options.ordering import Ordering
-from streamjoin.spark.schemas import joined_struct
+from streamjoin.spark.planning.schemas import joined_struct
 from streamjoin.windows.durations import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}

@@ -36,11 +36,11 @@ from streamjoin.plans.batches import coalesce_batches, split_by_bytes
 from streamjoin.spark import metrics
 from streamjoin.spark.cores.closing_core import ClosingCore
 from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.planning import Inputs
+from streamjoin.spark.planning.inputs import Inputs
+from streamjoin.spark.planning.schemas import is_flat, name_plainly, plain_names
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import COLUMNS, Parcel, pack_rows, unpack_rows
-from streamjoin.spark.schemas import is_flat, name_plainly, plain_names
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.store import SparkStore
 from streamjoin.spark.tasks import Moment
 

@@ -34,7 +34,9 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.batches import in_one_piece
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
-from streamjoin.spark.planning import Inputs, backticks
+from streamjoin.spark.planning.inputs import Inputs, backticks
+from streamjoin.spark.planning.schemas import conform, name_plainly, plain_names
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import gather_rounds, split_rows
 from streamjoin.spark.routing.parcels import (
     COLUMNS,
@@ -45,8 +47,6 @@ from streamjoin.spark.routing.parcels import (
     unpack_rows,
 )
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.schemas import conform, name_plainly, plain_names
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.streams import resize_batches
 
 SAMPLE_ROWS, ENOUGH_ROWS = 20_000, 4_000  # of a side: wanted, and enough

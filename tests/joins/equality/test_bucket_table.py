@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
-from streamjoin.joins.equality import code_table
-from streamjoin.joins.equality.bucket_table import SMALL, bits_for, sort_buckets
-from streamjoin.joins.equality.code_table import ROW, CodeTable
-from streamjoin.joins.equality.npj import NPJ
-from streamjoin.joins.equality.npj import probe as probe_runs
-from streamjoin.joins.equality.partitioning import split_evenly
-from streamjoin.joins.equality.slots import MOVED, MOVES, ORIGIN, SLOT, TUPLES, move_some
+from streamjoin.joins.equality.eager import code_table
+from streamjoin.joins.equality.eager.code_table import ROW, CodeTable
+from streamjoin.joins.equality.eager.slots import MOVED, MOVES, ORIGIN, SLOT, TUPLES, move_some
+from streamjoin.joins.equality.lazy.bucket_table import SMALL, bits_for, sort_buckets
+from streamjoin.joins.equality.lazy.npj import NPJ
+from streamjoin.joins.equality.lazy.npj import probe as probe_runs
+from streamjoin.joins.equality.lazy.partitioning import split_evenly
 from streamjoin.joins.equality.words import encode
 from tests.joins.equality.small_windows import (
     CODES,

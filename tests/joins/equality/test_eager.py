@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import EAGER
-from streamjoin.joins.equality import code_table, partitioning, shj
 from streamjoin.joins.equality.algorithms import make_eager
-from streamjoin.joins.equality.pmj import PMJ
+from streamjoin.joins.equality.eager import code_table, shj
+from streamjoin.joins.equality.eager.pmj import PMJ
+from streamjoin.joins.equality.lazy import partitioning
 from streamjoin.joins.equality.words import NO_WORDS, make_words
 from tests.joins.equality.small_windows import LAST, expected, found, windows, words_of
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import LAZY
-from streamjoin.joins.equality import partitioning
 from streamjoin.joins.equality.algorithms import make_lazy
-from streamjoin.joins.equality.prj import SHARES, shares
+from streamjoin.joins.equality.lazy import partitioning
+from streamjoin.joins.equality.lazy.prj import SHARES, shares
 from streamjoin.joins.equality.words import encode
 from tests.joins.equality.small_windows import (
     EXTREMES,

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.joins.equality import partitioning
-from streamjoin.joins.equality.partitioning import chunks, partition, split_evenly
+from streamjoin.joins.equality.lazy import partitioning
+from streamjoin.joins.equality.lazy.partitioning import chunks, partition, split_evenly
 from tests.joins.equality.small_windows import HALF, rows, windows, words_of
 
 

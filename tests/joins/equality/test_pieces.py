@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjoin.joins.equality.algorithms import make_lazy
-from streamjoin.joins.equality.code_table import CodeTable
+from streamjoin.joins.equality.eager.code_table import CodeTable
 from streamjoin.joins.equality.pieces import Counted, Piece
 from tests.joins.equality.small_windows import expected, found, listed, rows, windows, words_of
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.joins.equality.word_merge import merge_all, merge_passes
+from streamjoin.joins.equality.lazy.word_merge import merge_all, merge_passes
 
 LARGEST = 2**64 - 1
 HUGE = [LARGEST - 1, LARGEST - 2, LARGEST - 2**31]  # code of ones; the last is the least row

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins import rows as columns
+from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.shared import fetching
 from streamjoin.joins.sliding import whole_window
 from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
-from streamjoin.joins import rows as columns
+from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.sliding import sizes, whole_window
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table

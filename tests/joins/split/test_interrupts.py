@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.channels import Channel
+from streamjoin.kernels.channels import Channel
 from tests.joins.small_streams import CONDITIONS, conditions, steps_of, streams, table
 from tests.joins.split.running import as_source, cores, orders, push, random, sequence, trees
 from tests.oracle import Arrivals, join_by_count

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.indexes.catalogue import EAGER
-from streamjoin.joins.equality.prj import join_parts
+from streamjoin.joins.equality.lazy.prj import join_parts
 from streamjoin.joins.equality.words import PAD, rows_of, uppers_of
 from tests.joins.closing_streams import (
     KNOBS,

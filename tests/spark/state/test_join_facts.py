@@ -13,10 +13,10 @@ import streamjoin as sj
 from streamjoin.errors import SnapshotError, StreamJoinError
 from streamjoin.options.checked import JoinOptions
 from streamjoin.spark import session as sessions
-from streamjoin.spark import spec as specs
 from streamjoin.spark import tasks
 from streamjoin.spark.api import stream_spec
-from streamjoin.spark.planning import prepare_inputs
+from streamjoin.spark.planning import spec as specs
+from streamjoin.spark.planning.inputs import prepare_inputs
 from streamjoin.spark.state.join_facts import find_changes, split_words, type_name
 from streamjoin.spark.state.segments import Manifest
 from tests.spark.in_process import make_join

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, cast
 
 from streamjoin.indexes.catalogue import ALGORITHMS
-from streamjoin.joins.equality.join_biclique import JoinBiclique
-from streamjoin.joins.equality.join_matrix import JoinMatrix
-from streamjoin.joins.equality.pmj import DELTA, PMJ
+from streamjoin.joins.equality.eager.join_biclique import JoinBiclique
+from streamjoin.joins.equality.eager.join_matrix import JoinMatrix
+from streamjoin.joins.equality.eager.pmj import DELTA, PMJ
+from streamjoin.joins.equality.eager.shj import SHJ
 from streamjoin.joins.equality.protocol import Eager, Lazy
-from streamjoin.joins.equality.shj import SHJ
 
 
 def shj_jm(threads: int = 1) -> SHJ:

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamjoin.joins.rows import Column
+from streamjoin.joins.pairs.rows import Column
 from streamjoin.joins.tumbling.eager_window import WindowSide
 from streamjoin.kernels.compile import Keys, Positions, kernel
 from streamjoin.kernels.prefetch import AHEAD, prefetch

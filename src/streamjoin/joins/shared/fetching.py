@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.joins.arranging import (
+from streamjoin.joins.executor import Clock
+from streamjoin.joins.messages import Step
+from streamjoin.joins.ordering.arranging import (
     add_probing_columns,
     arrange,
     fetch_stored,
@@ -20,10 +22,8 @@ from streamjoin.joins.arranging import (
     name_half,
     places_of,
 )
-from streamjoin.joins.candidates import Found, Pairs, checks_of
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.executor import Clock
-from streamjoin.joins.messages import Step
+from streamjoin.joins.pairs.candidates import Found, Pairs, checks_of
+from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
 from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds
 from streamjoin.keys.operands import OTHER, Side

@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from streamjoin.indexes.catalogue import kind_of
 from streamjoin.indexes.trees.pim_tree import PIMTree
-from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Batches, Clock
 from streamjoin.joins.messages import Gathered, Step
@@ -34,6 +33,7 @@ from streamjoin.joins.shared.work_queue import NOT_STORED, Entries
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
+from streamjoin.kernels.channels import Channel, ClosedError
 from streamjoin.kernels.compile import Positions
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side

@@ -39,8 +39,8 @@ from time import perf_counter
 from typing import Any
 
 from streamjoin.choice.structure import Samples
-from streamjoin.joins.candidates import Check, Found, checks_of
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
+from streamjoin.joins.pairs.candidates import Check, Found, checks_of
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.interrupts import checkpoint

@@ -23,7 +23,7 @@ import numpy as np
 
 from streamjoin.indexes.matches import Candidates
 from streamjoin.indexes.protocol import Sorted, Structure
-from streamjoin.joins.rows import Column, Ordinals, Rows
+from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, RowIds
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared

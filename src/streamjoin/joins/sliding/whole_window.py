@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from streamjoin.indexes.trees.window_index import WindowIndex
-from streamjoin.joins.rows import Column, Rows
+from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
 from streamjoin.plans.prepared import Prepared

@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.arranging import fetch_stored
-from streamjoin.joins.candidates import Found
-from streamjoin.joins.channels import Channel, ClosedError
-from streamjoin.joins.deliver import Delivery, leave_in_place
 from streamjoin.joins.executor import CoreReport, Deliver
 from streamjoin.joins.messages import Part, Problem, Span, Step, Work
+from streamjoin.joins.ordering.arranging import fetch_stored
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivery, leave_in_place
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.turns import Turn, assign_turns
+from streamjoin.kernels.channels import Channel, ClosedError
 from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.kernels.interrupts import Stopped, work_for
 from streamjoin.keys.operands import Side

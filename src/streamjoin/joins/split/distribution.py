@@ -16,8 +16,8 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
-from streamjoin.joins.channels import Channel, ClosedError
 from streamjoin.joins.messages import Work
+from streamjoin.kernels.channels import Channel, ClosedError
 
 T = TypeVar("T")
 

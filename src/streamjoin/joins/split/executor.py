@@ -25,7 +25,6 @@ from weakref import finalize
 import pyarrow as pa
 
 from streamjoin.errors import CoreError
-from streamjoin.joins.channels import Channel
 from streamjoin.joins.executor import Batches, Clock, CoreReport, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step, Work
 from streamjoin.joins.sliding.chain import Chain
@@ -35,6 +34,7 @@ from streamjoin.joins.split.core import Core
 from streamjoin.joins.split.gathering import Gatherer, Mixer
 from streamjoin.joins.split.losses import describe_losses, raise_error
 from streamjoin.joins.split.turns import Turn
+from streamjoin.kernels.channels import Channel
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import lend
 from streamjoin.keys.operands import OTHER, Side

@@ -23,18 +23,18 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.arranging import (
+from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
+from streamjoin.joins.ordering.arranging import (
     add_probing_columns,
     arrange,
     interleave,
     name_half,
     places_of,
 )
-from streamjoin.joins.channels import Channel, ClosedError
-from streamjoin.joins.deliver import Delivery
-from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
-from streamjoin.joins.punctuation import Stars
+from streamjoin.joins.ordering.punctuation import Stars
+from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.joins.split.distribution import group_evenly
+from streamjoin.kernels.channels import Channel, ClosedError
 from streamjoin.keys.operands import Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES

@@ -20,12 +20,12 @@ import numpy as np
 
 from streamjoin.choice.decision_tree import Decision
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.candidates import Check, Found
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
 from streamjoin.joins.executor import Clock, Deliver, OnePiece
-from streamjoin.joins.rows import Rows
+from streamjoin.joins.pairs.candidates import Check, Found
+from streamjoin.joins.pairs.rows import Rows
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared

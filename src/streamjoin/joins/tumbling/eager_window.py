@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from streamjoin.errors import SnapshotError
-from streamjoin.joins.candidates import Found
 from streamjoin.joins.equality.algorithms import make_eager
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
-from streamjoin.joins.rows import Column, Rows
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side

@@ -37,10 +37,10 @@ from streamjoin.plans.times import time_type, to_key
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
 from streamjoin.spark.metrics import Metrics
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.exchange import receive
 from streamjoin.spark.routing.parcels import Parcel
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.segments import (
     ORDINAL,
     Manifest,

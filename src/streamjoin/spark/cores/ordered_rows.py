@@ -17,10 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from streamjoin.joins.arranging import compose_keys
-from streamjoin.joins.deliver import Delivery, leave_in_place
 from streamjoin.joins.executor import Batches, Deliver
 from streamjoin.joins.messages import Step
+from streamjoin.joins.ordering.arranging import compose_keys
+from streamjoin.joins.pairs.deliver import Delivery, leave_in_place
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.core import cut_by_arrival, select_arrivals
 from streamjoin.keys.radix_sort import sort_with_rows

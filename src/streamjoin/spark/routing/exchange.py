@@ -38,11 +38,11 @@ from streamjoin.keys.splitters import Cells, Histogram
 from streamjoin.plans.batches import in_one_piece, split_by_bytes
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.spark.planning.schemas import conform
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.parcels import Parcel, Role, address_parcel, pack_rows, unpack_rows
 from streamjoin.spark.routing.table import RoutingTable, Shares
-from streamjoin.spark.schemas import conform
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.tasks import Moment
 
 # Of one round of packing, before compression: the JVM holds a parcel several times over.

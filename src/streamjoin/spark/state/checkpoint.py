@@ -14,8 +14,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streamjoin.errors import SnapshotError, StreamJoinWarning
+from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.hints import SavedTable
-from streamjoin.spark.spec import JoinSpec
 from streamjoin.spark.state.join_facts import find_changes
 from streamjoin.spark.state.segments import Manifest
 from streamjoin.spark.state.store import MANIFEST

@@ -11,7 +11,7 @@ code of a tuple tells its group, and its turn its core, so nothing has to be not
 from collections.abc import Callable
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.equality.partitioning import split_evenly
+from streamjoin.joins.equality.lazy.partitioning import split_evenly
 from streamjoin.joins.equality.phases import Phases, total_seconds
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager

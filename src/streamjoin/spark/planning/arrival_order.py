@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import SIDES
-from streamjoin.spark.computed_keys import ALIASES
-from streamjoin.spark.planning import backticks
+from streamjoin.spark.planning.computed_keys import ALIASES
+from streamjoin.spark.planning.inputs import backticks
 
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"
 

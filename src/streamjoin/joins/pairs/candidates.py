@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from streamjoin.expressions.datatypes import without_extension
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.indexes.matches import Candidates
-from streamjoin.joins.rows import Rows
+from streamjoin.joins.pairs.rows import Rows
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Flags, Keys, RowIds, kernel
 from streamjoin.kernels.interrupts import checkpoint

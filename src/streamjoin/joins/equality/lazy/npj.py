@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamjoin.joins.equality.bucket_table import Ends, bits_for, find_run, sort_buckets
-from streamjoin.joins.equality.partitioning import SLICE, chunks
+from streamjoin.joins.equality.lazy.bucket_table import Ends, bits_for, find_run, sort_buckets
+from streamjoin.joins.equality.lazy.partitioning import SLICE, chunks
 from streamjoin.joins.equality.phases import Phases
 from streamjoin.joins.equality.pieces import Piece, even
 from streamjoin.joins.equality.words import PAD, Words

@@ -15,7 +15,7 @@ thread builds left tuples in, the others probe the cores' right tables; then all
 from collections.abc import Callable
 from functools import partial
 
-from streamjoin.joins.equality.code_table import CodeTable
+from streamjoin.joins.equality.eager.code_table import CodeTable
 from streamjoin.joins.equality.phases import Phases
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.words import Words

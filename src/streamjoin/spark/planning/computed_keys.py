@@ -26,7 +26,7 @@ from streamjoin.expressions.coercion import common_type
 from streamjoin.expressions.parsing import read_expression
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.keys.written_ranges import bind_ranges
-from streamjoin.spark.schemas import arrow_schema, is_collated
+from streamjoin.spark.planning.schemas import arrow_schema, is_collated
 from streamjoin.spark.session import ZONE
 
 KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
-from streamjoin.joins.punctuation import Stars, order_columns
+from streamjoin.joins.ordering.punctuation import Stars, order_columns
+from streamjoin.joins.pairs.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.batches import take_rows

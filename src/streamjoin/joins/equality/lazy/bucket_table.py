@@ -12,7 +12,7 @@ million times makes a bucket of a million words, that are in order as they come.
 
 import numpy as np
 
-from streamjoin.joins.equality.word_merge import merge_passes
+from streamjoin.joins.equality.lazy.word_merge import merge_passes
 from streamjoin.joins.equality.words import Words
 from streamjoin.kernels.compile import Int, RowIds, inlined, kernel
 

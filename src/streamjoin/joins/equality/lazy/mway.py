@@ -1,7 +1,7 @@
 """MWay, the multi-way sort-merge join: all runs are merged at once (3.1)."""
 
-from streamjoin.joins.equality.sort_join import SortJoin
-from streamjoin.joins.equality.word_merge import merge_runs
+from streamjoin.joins.equality.lazy.sort_join import SortJoin
+from streamjoin.joins.equality.lazy.word_merge import merge_runs
 
 
 class MWay(SortJoin):

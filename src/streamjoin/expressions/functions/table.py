@@ -15,7 +15,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from streamjoin.errors import ConditionError, UnsupportedExpressionError
-from streamjoin.expressions import (
+from streamjoin.expressions.casts import cast
+from streamjoin.expressions.coercion import compare_values
+from streamjoin.expressions.datatypes import as_spark, is_numeric, kind, name
+from streamjoin.expressions.functions import (
     arithmetic,
     conditionals,
     literals,
@@ -23,9 +26,6 @@ from streamjoin.expressions import (
     strings,
     temporal,
 )
-from streamjoin.expressions.casts import cast
-from streamjoin.expressions.coercion import compare_values
-from streamjoin.expressions.datatypes import as_spark, is_numeric, kind, name
 from streamjoin.expressions.values import Scope, TypeMismatchError, Value, typed
 
 Handler = Callable[[exp.Expression, Scope], Value]
@@ -195,7 +195,7 @@ def unsupported(node: exp.Expression) -> UnsupportedExpressionError:
         subject = f"the operator {node.key}"
     return UnsupportedExpressionError(
         f"{subject} (in {written}) is not evaluated in process; Spark evaluates it as a filter. "
-        "The functions that are: streamjoin.expressions.functions, docs/guide/conditions.md"
+        "It evaluates those listed in docs/guide/conditions.md"
     )
 
 

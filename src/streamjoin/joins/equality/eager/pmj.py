@@ -13,10 +13,10 @@ that came with a right tuple lie side by side: what is left are those before and
 
 import numpy as np
 
+from streamjoin.joins.equality.lazy.sort_join import join_sorted
+from streamjoin.joins.equality.lazy.word_merge import merge_runs
 from streamjoin.joins.equality.phases import Phases
 from streamjoin.joins.equality.pieces import Piece
-from streamjoin.joins.equality.sort_join import join_sorted
-from streamjoin.joins.equality.word_merge import merge_runs
 from streamjoin.joins.equality.words import NO_WORDS, Words
 from streamjoin.kernels.compile import Int, Positions, RowIds, inlined, kernel
 from streamjoin.kernels.interrupts import checkpoint

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from streamjoin.joins.equality.sort_join import SortJoin
-from streamjoin.joins.equality.word_merge import merge_passes
+from streamjoin.joins.equality.lazy.sort_join import SortJoin
+from streamjoin.joins.equality.lazy.word_merge import merge_passes
 from streamjoin.joins.equality.words import Words
 from streamjoin.kernels.compile import Positions
 

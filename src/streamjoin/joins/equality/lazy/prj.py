@@ -11,8 +11,8 @@ import numpy as np
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import MOST_BITS
-from streamjoin.joins.equality.bucket_table import Ends, bits_for, find_run, sort_buckets
-from streamjoin.joins.equality.partitioning import SLICE, Partitioned, partition
+from streamjoin.joins.equality.lazy.bucket_table import Ends, bits_for, find_run, sort_buckets
+from streamjoin.joins.equality.lazy.partitioning import SLICE, Partitioned, partition
 from streamjoin.joins.equality.phases import Phases
 from streamjoin.joins.equality.pieces import Piece, even
 from streamjoin.joins.equality.words import CODE_BITS, Words, uppers_of

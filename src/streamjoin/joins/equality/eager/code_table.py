@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.joins.equality.pieces import Counted, Piece
-from streamjoin.joins.equality.slots import (
+from streamjoin.joins.equality.eager.slots import (
     CODE,
     LATEST,
     MOVES,
@@ -43,6 +42,7 @@ from streamjoin.joins.equality.slots import (
     reserve_slots,
     slot_of,
 )
+from streamjoin.joins.equality.pieces import Counted, Piece
 from streamjoin.joins.equality.words import Words, rows_of
 from streamjoin.kernels.compile import Int, Positions, RowIds, inlined, kernel
 from streamjoin.kernels.prefetch import AHEAD, prefetch

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found, Pairs, confirm_pairs
-from streamjoin.joins.deliver import concat_columns
-from streamjoin.joins.punctuation import matched_groups
+from streamjoin.joins.ordering.punctuation import matched_groups
+from streamjoin.joins.pairs.candidates import Found, Pairs, confirm_pairs
+from streamjoin.joins.pairs.deliver import concat_columns
 from streamjoin.kernels.compile import Int, Keys, RowIds, kernel
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.options.ordering import Ordering

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamjoin.joins.equality.partitioning import Partitioned, partition
+from streamjoin.joins.equality.lazy.partitioning import Partitioned, partition
 from streamjoin.joins.equality.phases import Phases
 from streamjoin.joins.equality.pieces import Piece, even
 from streamjoin.joins.equality.words import Words

@@ -25,8 +25,8 @@ from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import SIDES, JoinPlan
-from streamjoin.spark.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
-from streamjoin.spark.schemas import arrow_schema, joined_names
+from streamjoin.spark.planning.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
+from streamjoin.spark.planning.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
 from streamjoin.spark.state.join_facts import Request
 

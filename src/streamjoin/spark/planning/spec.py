@@ -21,9 +21,9 @@ import pyarrow as pa
 from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_closed_rows, make_engine, make_plan
-from streamjoin.joins.candidates import Found
-from streamjoin.joins.deliver import Delivery, Names, gather
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivery, Names, gather
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.hashing import FIXED
@@ -34,9 +34,9 @@ from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.ordered_rows import OrderedManager
+from streamjoin.spark.planning.schemas import joined_names
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
-from streamjoin.spark.schemas import joined_names
 from streamjoin.spark.session import PARTITIONS
 from streamjoin.spark.state.join_facts import (
     COLUMNS,

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.candidates import Found
+from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.operands import Side

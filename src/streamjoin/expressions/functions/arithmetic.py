@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamjoin.expressions import decimals, temporal
+from streamjoin.expressions import decimals
 from streamjoin.expressions.casts import cast
 from streamjoin.expressions.coercion import coerced, common_type
 from streamjoin.expressions.datatypes import (
@@ -24,6 +24,7 @@ from streamjoin.expressions.datatypes import (
     kind,
     name,
 )
+from streamjoin.expressions.functions import temporal
 from streamjoin.expressions.values import (
     Mask,
     Numbers,

@@ -1,0 +1,1 @@
+"""Eager algorithms: they join tuples as they come (SHJ and PMJ, spread by JM or JB)."""
