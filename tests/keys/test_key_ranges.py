@@ -207,7 +207,16 @@ def test_disjoint_ranges_cover_the_same_keys_once(ranges):
     full = sorted(each for each in ranges if each[0] <= each[1])
     tops = [max(high for _, high in full[: place + 1]) for place in range(len(full))]
     full = [(low, top) for (low, _), top in zip(full, tops, strict=True)]
-    ranges = [*full, (MAX_KEY, MIN_KEY)]
+    check_disjoint([*full, (MAX_KEY, MIN_KEY)])
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(-10, 10), st.integers(-10, 10)), min_size=1, max_size=5))
+def test_ranges_in_any_order_are_made_disjoint(ranges):
+    check_disjoint(ranges)
+
+
+def check_disjoint(ranges):
     arrays = [(np.array([low]), np.array([high])) for low, high in ranges]
     cut = make_disjoint(arrays)
     for key in range(-15, 20):

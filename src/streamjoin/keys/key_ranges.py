@@ -21,6 +21,7 @@ NaN and infinity follow Spark, which orders NaN above infinity: ``inf - inf`` is
 NaN difference passes depends on the direction the comparison was written in (`Bound.nan_passes`).
 """
 
+from itertools import pairwise
 from math import isinf
 
 import numpy as np
@@ -251,9 +252,23 @@ def shift(keys: Keys, end: float, unbounded: int) -> Keys:
 
 
 def make_disjoint(ranges: list[Range]) -> list[Range]:
-    """Cut ascending ranges so that no key lies in two; rounding may overlap them."""
+    """Cut the ranges of each probe so that no key lies in two; rounding may overlap them.
+
+    They ascend, as the intervals do that they come from, but for special doubles: a NaN equals
+    itself, and its difference from every number, NaN, is above all intervals.
+    """
+    if any((after[0] < before[0]).any() for before, after in pairwise(ranges)):
+        ranges = sort_ranges(ranges)
     covered = np.full(ranges[0][0].shape, MIN_KEY)
     for lower, upper in ranges:
         np.maximum(lower, covered + 1, out=lower)
         covered = np.where(lower <= upper, np.maximum(covered, upper), covered)
     return ranges
+
+
+def sort_ranges(ranges: list[Range]) -> list[Range]:
+    """Return the same ranges, for each probe by their lower ends."""
+    lowers, uppers = (np.stack(ends) for ends in zip(*ranges, strict=True))
+    order = np.argsort(lowers, axis=0, kind="stable")
+    lowers, uppers = (np.take_along_axis(ends, order, axis=0) for ends in (lowers, uppers))
+    return list(zip(lowers, uppers, strict=True))
