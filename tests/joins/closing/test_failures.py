@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from tests.joins.closing_rows import (
+from tests.joins.closing.small_rows import (
     SESSION,
     TUMBLING,
     both_emits,

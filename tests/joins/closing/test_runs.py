@@ -10,7 +10,7 @@ import streamjoin as sj
 from streamjoin.api import snapshots
 from streamjoin.indexes.catalogue import EAGER, LAZY
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
-from tests.joins.closing_rows import (
+from tests.joins.closing.small_rows import (
     SESSION,
     TUMBLING,
     WAYS,

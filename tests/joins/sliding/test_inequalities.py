@@ -18,7 +18,7 @@ from hypothesis import given
 import streamjoin as sj
 from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
-from tests.joins.several_ranges import (
+from tests.joins.sliding.several_ranges import (
     CONDITIONS,
     OPERATORS,
     SPO,
@@ -30,7 +30,7 @@ from tests.joins.several_ranges import (
     test_of,
     threads,
 )
-from tests.joins.several_ranges import tiny_parts as tiny_parts
+from tests.joins.sliding.several_ranges import tiny_parts as tiny_parts
 from tests.joins.small_streams import (
     both,
     duckdb_pairs,

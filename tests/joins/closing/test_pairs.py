@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.conditions import parse_condition
 from streamjoin.indexes.catalogue import LAZY
-from tests.joins.closing_streams import (
+from tests.joins.closing.streams import (
     KNOBS,
     WINDOWS,
     all_so_far,
@@ -20,8 +20,8 @@ from tests.joins.closing_streams import (
     go,
     joined,
 )
+from tests.joins.closing.window_oracle import Arrived
 from tests.joins.small_streams import CONDITIONS, conditions, pairs, streams, table
-from tests.joins.window_oracle import Arrived
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 both_windows = pytest.mark.parametrize("windows", WINDOWS.values(), ids=WINDOWS)

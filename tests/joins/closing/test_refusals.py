@@ -7,7 +7,7 @@ import pytest
 import streamjoin as sj
 from streamjoin.indexes.catalogue import EAGER, LAZY
 from streamjoin.joins import build as engines
-from tests.joins.closing_rows import (
+from tests.joins.closing.small_rows import (
     SESSION,
     TUMBLING,
     both_emits,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.joins.sliding import manager
 from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
-from tests.joins.several_ranges import (
+from tests.joins.sliding.several_ranges import (
     CONDITIONS,
     LESS_A,
     SPO,
@@ -25,7 +25,7 @@ from tests.joins.several_ranges import (
     test_of,
     threads,
 )
-from tests.joins.several_ranges import tiny_parts as tiny_parts
+from tests.joins.sliding.several_ranges import tiny_parts as tiny_parts
 from tests.joins.small_streams import (
     both,
     check,

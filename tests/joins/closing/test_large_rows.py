@@ -9,7 +9,7 @@ import streamjoin as sj
 from streamjoin.joins.sessions import join as sessions
 from streamjoin.joins.tumbling import eager_window
 from streamjoin.joins.tumbling import join as tumbling
-from tests.joins.closing_rows import SESSION, both_emits, both_windows, pairs, rows
+from tests.joins.closing.small_rows import SESSION, both_emits, both_windows, pairs, rows
 
 MOST = 20  # rows of a batch
 OVERFLOW = "offset overflow while concatenating arrays"

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import strategies as st
 
 import streamjoin as sj
+from tests.joins.closing.window_oracle import group_of, pushed, sessions, tumbling
 from tests.joins.small_streams import CONDITIONS, pairs, steps_of
-from tests.joins.window_oracle import group_of, pushed, sessions, tumbling
 
 KNOBS = {
     "prj": {"bits": 2},

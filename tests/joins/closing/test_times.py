@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.indexes.catalogue import EAGER, LAZY
-from tests.joins.window_oracle import sessions, tumbling
+from tests.joins.closing.window_oracle import sessions, tumbling
 
 few = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 DAY = 86_400 * 10**9
