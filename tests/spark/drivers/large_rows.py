@@ -1,7 +1,7 @@
 """A driver of its own with a small JVM: joins streams whose rows are a megabyte each.
 
-``python -m tests.spark.large_rows FOLDER ROWS``; all rows come in one micro-batch. It prints how
-many it has joined, and how many characters they hold.
+``python -m tests.spark.drivers.large_rows FOLDER ROWS``; all rows come in one micro-batch. It
+prints how many it has joined, and how many characters they hold.
 """
 
 import sys
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
-from tests.spark.drivers import read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
 
 MEGABYTE = 1 << 20
 ON, WINDOW = "l.id = r.id", TimeWindow("1 second")

@@ -24,7 +24,7 @@ from streamjoin import CountWindow
 from streamjoin import spark as sjs
 from tests.spark.answers import duckdb_pairs
 from tests.spark.in_process import Cluster, Luck, make_join
-from tests.spark.running import Streams, finish, metrics
+from tests.spark.streams.running import Streams, finish, metrics
 
 pytestmark = pytest.mark.spark
 

@@ -4,8 +4,8 @@ import pytest
 
 from streamjoin import SessionWindow, StreamJoinError, TumblingWindow
 from streamjoin import spark as sjs
-from tests.spark.running import Streams, finish, metrics, pairs, total
-from tests.spark.test_streams import (
+from tests.spark.streams.running import Streams, finish, metrics, pairs, total
+from tests.spark.streams.test_streams import (
     SECOND,
     flat,
     make_batches,

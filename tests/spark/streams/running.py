@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamjoin import spark as sjs
-from tests.spark.drivers import SIDES, read_sides
+from tests.spark.drivers.starting import SIDES, read_sides
 
 SECONDS = 180  # after which a query that has not ended is taken for stuck
 

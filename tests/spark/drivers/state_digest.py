@@ -1,7 +1,7 @@
 """A process of its own: runs a few streams in process, and prints a digest of the state they leave.
 
-``python -m tests.spark.state_digest``: the bytes of the state must not depend on what memory holds
-that was never written to, such as the values under NULLs.
+``python -m tests.spark.drivers.state_digest``: the bytes of the state must not depend on what
+memory holds that was never written to, such as the values under NULLs.
 """
 
 import os

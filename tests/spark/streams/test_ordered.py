@@ -18,7 +18,6 @@ from streamjoin.joins.sliding import sizes
 from streamjoin.joins.split import core as split_core
 from streamjoin.options.ordering import Ordering
 from tests.joins.test_contract import CONDITIONS, conditions, fitting
-from tests.spark import test_streams as streaming
 from tests.spark.cores.test_join_core import (
     EVERY,
     NONE,
@@ -34,7 +33,8 @@ from tests.spark.cores.test_join_core import (
     two_streams,
 )
 from tests.spark.in_process import Cluster, Luck, make_join
-from tests.spark.running import Streams, finish
+from tests.spark.streams import test_streams as streaming
+from tests.spark.streams.running import Streams, finish
 
 ORDERS = ["outer", "inner", 1, 3, 1000]
 OTHER = {"left": "right", "right": "left"}

@@ -1,7 +1,8 @@
 """A driver of its own: joins the two streams of files in a folder, until all files are read.
 
-``python -m tests.spark.driver FOLDER [die]``; with ``die``, Python workers are killed in the middle
-of some batches. It prints when the query has started, and the number of each batch that is done.
+``python -m tests.spark.drivers.local FOLDER [die]``; with ``die``, Python workers are killed in the
+middle of some batches. It prints when the query has started, and the number of each batch that is
+done.
 """
 
 import os
@@ -16,7 +17,7 @@ from streamjoin import spark as sjs
 from streamjoin.spark import api, streams
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.tasks import Moment
-from tests.spark.drivers import read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 

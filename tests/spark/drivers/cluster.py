@@ -1,6 +1,6 @@
 """A driver of its own with several executors: what local mode cannot show.
 
-``python -m tests.spark.cluster_driver FOLDER MASTER FORMAT WHAT``: joins the two streams of files
+``python -m tests.spark.drivers.cluster FOLDER MASTER FORMAT WHAT``: joins the two streams of files
 in a folder until all are read; ``FORMAT`` is the version of Spark's state checkpoints.
 
 * ``fail``: behind the join, the first attempt of every task fails after its last row. Its state is
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
-from tests.spark.drivers import read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 LINGER = 20  # seconds: longer than it takes Spark to start another attempt

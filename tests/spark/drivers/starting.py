@@ -1,7 +1,7 @@
 """What drivers in processes of their own share: a session, two streams of files, a query, an end.
 
-A driver is a module of this package: ``python -m tests.spark.driver FOLDER``. It reads the files
-that `Streams` writes into its folder.
+A driver is a module of this package: ``python -m tests.spark.drivers.local FOLDER``. It reads the
+files that `Streams` writes into its folder.
 """
 
 import os

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from streamjoin import CountWindow, TimeWindow
 from tests.oracle import join_by_count, join_by_time
-from tests.spark.running import Streams, finish, metrics, pairs, total
+from tests.spark.streams.running import Streams, finish, metrics, pairs, total
 
 pytestmark = pytest.mark.spark
 

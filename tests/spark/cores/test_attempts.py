@@ -24,9 +24,9 @@ from streamjoin.spark.routing.exchange import StreamPacker, receive
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state.digests import digest
 from tests.joins.small_streams import CONDITIONS
-from tests.spark import state_digest
 from tests.spark.cores.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
-from tests.spark.drivers import run_driver
+from tests.spark.drivers import state_digest
+from tests.spark.drivers.starting import run_driver
 from tests.spark.in_process import Cluster, Luck, make_join, open_envelope
 
 random = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate])

@@ -1,4 +1,4 @@
-"""Joins over Spark Connect: ``python -m tests.spark.connect_driver FOLDER``, of streams of files.
+"""Joins over Spark Connect: ``python -m tests.spark.drivers.connect FOLDER``, of streams of files.
 
 A Connect session cannot live in a process that has a classic one, so the test starts this.
 """
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
-from tests.spark.drivers import SIDES, read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import SIDES, read_sides, start_query, start_session, tell
 
 
 def main(folder):

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.earlier_state import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
-from tests.spark.running import Streams, finish
-from tests.spark.test_streams import make_batches, table
+from tests.spark.streams.running import Streams, finish
+from tests.spark.streams.test_streams import make_batches, table
 
 pytestmark = pytest.mark.spark
 
