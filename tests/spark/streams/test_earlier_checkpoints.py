@@ -7,7 +7,7 @@ from zipfile import ZipFile
 import pyarrow.parquet as pq
 import pytest
 
-from tests.earlier_state import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
+from tests.earlier.writing import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
 from tests.spark.streams.running import Streams, finish
 from tests.spark.streams.test_streams import make_batches, table
 

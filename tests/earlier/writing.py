@@ -1,4 +1,4 @@
-"""State as it is written today, for versions to come: ``python tests/earlier_state.py`` writes it.
+"""State as it is written today, for versions to come: ``python -m tests.earlier.writing``.
 
 ::
 
@@ -17,9 +17,9 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from streamjoin import SessionWindow, TimeWindow
 from streamjoin.api.snapshots import FORMAT
-from tests.saved_joins import STATES, make
+from tests.api.saved_joins import STATES, make
 
-EARLIER = Path(__file__).parent / "earlier"
+EARLIER = Path(__file__).parent
 SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
 ROOT = b"/folder-of-the-streams"  # in place of the one where they were written
 FOUND = "found.json"  # what the streams find after the stop, as pairs of ids
@@ -97,7 +97,6 @@ def open_checkpoint(name, folder):
 
 if __name__ == "__main__":
     assert str(FORMAT) in SNAPSHOTS.name
-    EARLIER.mkdir(exist_ok=True)
     for write, path in ((write_snapshots, SNAPSHOTS), (write_checkpoints, CHECKPOINTS)):
         if path.exists():
             sys.stderr.write(f"{path.name} is there already, and stays as it is\n")
