@@ -40,8 +40,8 @@ def write_snapshots(path):
 
 def write_checkpoints(path):
     """Write the checkpoints of streams that were stopped, and what they find when they go on."""
+    from tests.spark.streams.random_batches import make_batches, table
     from tests.spark.streams.running import Streams, finish, pairs
-    from tests.spark.streams.test_streams import make_batches, table
 
     session = make_session()
 

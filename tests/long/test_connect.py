@@ -6,8 +6,8 @@ import pytest
 from tests.oracle import join_by_count, join_by_time
 from tests.spark.drivers import connect as driver
 from tests.spark.drivers.starting import run_driver
+from tests.spark.streams.random_batches import SECOND, flat, known, make_batches, same, table
 from tests.spark.streams.running import Streams
-from tests.spark.streams.test_streams import SECOND, flat, known, make_batches, same, table
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -17,8 +17,8 @@ import pytest
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.drivers import local as driver
 from tests.spark.drivers.starting import make_command, make_environment
+from tests.spark.streams.random_batches import flat, make_batches, table
 from tests.spark.streams.running import Streams
-from tests.spark.streams.test_streams import flat, make_batches, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

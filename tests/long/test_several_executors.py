@@ -19,8 +19,8 @@ import pytest
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.drivers import cluster as driver
 from tests.spark.drivers.starting import make_environment, run_driver
+from tests.spark.streams.random_batches import flat, make_batches, table
 from tests.spark.streams.running import Streams
-from tests.spark.streams.test_streams import flat, make_batches, table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.earlier.writing import BATCHES, CHECKPOINTS, FOUND, JOINS, open_checkpoint
+from tests.spark.streams.random_batches import make_batches, table
 from tests.spark.streams.running import Streams, finish
-from tests.spark.streams.test_streams import make_batches, table
 
 pytestmark = pytest.mark.spark
 

@@ -33,7 +33,7 @@ from tests.spark.cores.test_join_core import (
     two_streams,
 )
 from tests.spark.in_process import Cluster, Luck, make_join
-from tests.spark.streams import test_streams as streaming
+from tests.spark.streams import random_batches as streaming
 from tests.spark.streams.running import Streams, finish
 
 ORDERS = ["outer", "inner", 1, 3, 1000]

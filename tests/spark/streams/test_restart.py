@@ -13,8 +13,8 @@ from streamjoin import CountWindow, StreamJoinError, StreamJoinWarning, TimeWind
 from streamjoin import spark as sjs
 from tests.oracle import join_by_count, join_by_time
 from tests.spark.answers import duckdb_pairs, within
+from tests.spark.streams.random_batches import SCHEMA, flat, make_batches, near, same, table
 from tests.spark.streams.running import Streams, finish, metrics, pairs
-from tests.spark.streams.test_streams import SCHEMA, flat, make_batches, near, same, table
 
 pytestmark = pytest.mark.spark
 

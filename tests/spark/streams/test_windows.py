@@ -4,8 +4,7 @@ import pytest
 
 from streamjoin import SessionWindow, StreamJoinError, TumblingWindow
 from streamjoin import spark as sjs
-from tests.spark.streams.running import Streams, finish, metrics, pairs, total
-from tests.spark.streams.test_streams import (
+from tests.spark.streams.random_batches import (
     SECOND,
     flat,
     make_batches,
@@ -15,6 +14,7 @@ from tests.spark.streams.test_streams import (
     table,
     watermarks,
 )
+from tests.spark.streams.running import Streams, finish, metrics, pairs, total
 
 pytestmark = pytest.mark.spark
 
