@@ -9,7 +9,9 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -22,6 +24,7 @@ from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding import sizes
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.windows import Window
 
 TIME, COUNT = sj.TimeWindow("6 ms"), sj.CountWindow(12)
 TUMBLING, SESSION = sj.TumblingWindow("20 ms"), sj.SessionWindow("5 ms")
@@ -31,19 +34,19 @@ WHOLE = ("pim_tree", "im_tree", "ib_chain", "b_chain", "b_tree")
 LAZY, EAGER = ("npj", "prj", "mway", "mpass"), ("shj_jm", "shj_jb", "pmj_jm", "pmj_jb")
 
 
-def timed(**options):
+def timed(**options: Any) -> dict[str, Any]:
     return {"on": BAND, "window": TIME, "time": "t", "threads": 2} | options
 
 
-def counted(**options):
+def counted(**options: Any) -> dict[str, Any]:
     return {"on": BAND, "window": COUNT, "threads": 2} | options
 
 
-def closing(window, **options):
+def closing(window: Window, **options: Any) -> dict[str, Any]:
     return {"on": "l.k = r.k", "window": window, "time": "t", "threads": 2} | options
 
 
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     **{f"time {name}": timed(algorithm=name) for name in (*SLIDING, *WHOLE)},
     **{f"count {name}": counted(algorithm=name) for name in (*SLIDING, *WHOLE)},
     "time auto": timed(delay="3 ms"),
@@ -72,7 +75,7 @@ KINDS = {
 STATES = [*KINDS, "self-join", "symmetric self-join", "nothing", "left only", "finished"]
 
 
-def rows(seed, count=9, first=0):
+def rows(seed: int, count: int = 9, first: int = 0) -> pa.Table:
     """Rows with all kinds of columns, some of them late."""
     numbers = np.random.default_rng(seed)
     names = [None if each == 4 else f"name {each}" * 2 for each in numbers.integers(0, 5, count)]
@@ -89,7 +92,7 @@ def rows(seed, count=9, first=0):
     )
 
 
-def push_some(join, first=0):
+def push_some(join: sj.StreamJoin, first: int = 0) -> None:
     """Push a few batches, the later ones with rows that come late."""
     for number in range(3):
         at = first + (0, 14, 5)[number]
@@ -97,7 +100,7 @@ def push_some(join, first=0):
 
 
 @patch.multiple(sizes, FEW_ROWS=8, LEAST_ROWS=8)  # several subwindows
-def make(state):
+def make(state: str) -> sj.StreamJoin:
     """Return a join of some kind, with rows in it."""
     if state.endswith("self-join"):
         join = sj.StreamJoin(**timed(on=BAND if "symmetric" in state else CROSSED))
@@ -117,7 +120,7 @@ def make(state):
     return join
 
 
-def check(join):
+def check(join: sj.StreamJoin) -> None:
     """Assert the invariants of everything that a join holds."""
     engine = join._state.engine
     if engine is None:
@@ -130,7 +133,7 @@ def check(join):
         held.check()
 
 
-def go_on(join):
+def go_on(join: sj.StreamJoin) -> None:
     """Use a join in every way that leads to kernels."""
     check(join)
     first = 20
@@ -148,15 +151,33 @@ def go_on(join):
     sj.StreamJoin.restore(join.snapshot())
 
 
-def is_self_join(join):
+def is_self_join(join: sj.StreamJoin) -> bool:
     engine = join._state.engine
     return engine is not None and engine.is_self_join
 
 
-ODD = (0, -1, 1, 2, 7, 2**31, 2**63, -(2**63), 10**30, 0.5, None, True, "", "left", [], {}, [1])
+ODD: tuple[Any, ...] = (
+    0,
+    -1,
+    1,
+    2,
+    7,
+    2**31,
+    2**63,
+    -(2**63),
+    10**30,
+    0.5,
+    None,
+    True,
+    "",
+    "left",
+    [],
+    {},
+    [1],
+)
 
 
-def leaves_of(value, path=()):
+def leaves_of(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the paths to all that a header holds."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, each in items:
@@ -165,14 +186,14 @@ def leaves_of(value, path=()):
             yield from leaves_of(each, (*path, key))
 
 
-def tamper(data, chance):
+def tamper(data: bytes, chance: random.Random) -> tuple[bytes, str]:
     """Change a header or a part, and sign it anew, as somebody might who knows the format."""
     header, parts = read_parts(data, FORMAT)
     files = {name: bytearray(part) for name, part in parts.items()}
     how = chance.random()
     if how < 0.3:
         *way, last = chance.choice(list(leaves_of(header)))
-        holder = header
+        holder: Any = header
         for key in way:
             holder = holder[key]
         holder[last] = chance.choice(ODD)
@@ -195,7 +216,7 @@ def tamper(data, chance):
     return signed, what
 
 
-def check_tampered(count, seed):
+def check_tampered(count: int, seed: int) -> None:
     """Let another process restore so many snapshots of each state: this is about crashes."""
     ended = subprocess.run(
         [sys.executable, __file__, str(count), str(seed)],
@@ -211,7 +232,7 @@ def check_tampered(count, seed):
     assert tally["went on"] > count * len(STATES) // 10
 
 
-def main(count, seed, states):
+def main(count: int, seed: int, states: Sequence[str]) -> None:
     """Restore so many tampered snapshots of each state; print what is tried before it is."""
     tally = {"refused": 0, "went on": 0, "raised": 0}
     for state in states:

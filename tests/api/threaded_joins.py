@@ -7,6 +7,7 @@ import resource
 import sys
 from collections import Counter
 from threading import Barrier, Thread
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ import streamjoin as sj
 THREADS, PUSHES, ROWS = 4, 30, 40
 TIME, TUMBLING = sj.TimeWindow("500 ms"), sj.TumblingWindow("700 ms")
 BAND, EQUAL = "abs(l.k - r.k) <= 2", "l.k = r.k"
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "time": {"on": BAND, "window": TIME},
     "scan": {"on": BAND, "window": TIME, "algorithm": "scan"},
     "wib_tree": {"on": BAND, "window": TIME, "algorithm": "wib_tree"},
@@ -34,7 +35,7 @@ KINDS = {
 AHEAD = ("pim_tree", "cores", "ordered")  # a source that is read has these for itself
 
 
-def rows(number):
+def rows(number: int) -> pa.Table:
     chance = np.random.default_rng(number)
     ids = np.arange(ROWS) + number * ROWS
     return pa.table(
@@ -42,7 +43,7 @@ def rows(number):
     )
 
 
-def pairs(*tables):
+def pairs(*tables: pa.Table) -> Counter[tuple[int, int]]:
     """Return which rows have met."""
     return Counter(
         pair
@@ -51,16 +52,18 @@ def pairs(*tables):
     )
 
 
-def main(kind):
+def main(kind: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
     options = KINDS[kind] | {"time": "t", "threads": 2}
     join = sj.StreamJoin(**options)
     join.push(rows(0).slice(0, 0), rows(0).slice(0, 0))  # from now on results have all columns
     left = [rows(number) for number in range(THREADS * PUSHES)]
     right = [rows(number + 10_000) for number in range(THREADS * PUSHES)]
-    found, errors, begin = [], [], Barrier(THREADS + 1)
+    found: list[pa.Table] = []
+    errors: list[BaseException] = []
+    begin = Barrier(THREADS + 1)
 
-    def push(thread):
+    def push(thread: int) -> None:
         try:
             begin.wait()
             for number in range(thread, THREADS * PUSHES, THREADS):
@@ -74,7 +77,7 @@ def main(kind):
         except BaseException as error:
             errors.append(error)
 
-    def look():
+    def look() -> None:
         """Monitor the join, and set its threads, as docs say one may."""
         try:
             begin.wait()

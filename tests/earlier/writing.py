@@ -13,11 +13,13 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from streamjoin import SessionWindow, TimeWindow
 from streamjoin.api.snapshots import FORMAT
 from tests.api.saved_joins import STATES, make
+from tests.oracle import Pairs, Steps
 
 EARLIER = Path(__file__).parent
 SNAPSHOTS, CHECKPOINTS = EARLIER / "snapshots-5.zip", EARLIER / "checkpoints-2.zip"
@@ -25,27 +27,27 @@ ROOT = b"/folder-of-the-streams"  # in place of the one where they were written
 FOUND = "found.json"  # what the streams find after the stop, as pairs of ids
 FIRST, BATCHES = 2, 4  # batches before the stop, and all
 SLIDING = TimeWindow(before="4 seconds", after="2 seconds")
-JOINS = {
+JOINS: dict[str, dict[str, Any]] = {
     "sliding": {"on": "abs(l.x - r.x) <= 0.02 and l.k = r.k", "window": SLIDING, "time": "t"},
     "session": {"on": "l.k = r.k", "window": SessionWindow("1 second"), "time": "t"},
 }
 
 
-def write_snapshots(path):
+def write_snapshots(path: Path) -> None:
     """Write a snapshot of each kind of join."""
     with ZipFile(path, "w", ZIP_DEFLATED) as file:
         for state in STATES:
             file.writestr(state, make(state).snapshot())
 
 
-def write_checkpoints(path):
+def write_checkpoints(path: Path) -> None:
     """Write the checkpoints of streams that were stopped, and what they find when they go on."""
     from tests.spark.streams.random_batches import make_batches, table
     from tests.spark.streams.running import Streams, finish, pairs
 
     session = make_session()
 
-    def run(streams, batches):
+    def run(streams: Streams, batches: Steps) -> dict[str, Pairs]:
         for batch in batches:
             streams.add(*map(table, batch))
         joins = JOINS.items()
@@ -68,7 +70,7 @@ def write_checkpoints(path):
     session.stop()
 
 
-def make_session():
+def make_session() -> Any:
     """Start Spark as the tests of streams do."""
     from pyspark.sql import SparkSession
 
@@ -85,7 +87,7 @@ def make_session():
     return session
 
 
-def open_checkpoint(name, folder):
+def open_checkpoint(name: str, folder: Path) -> None:
     """Unpack the checkpoint of a stream that reads files in a folder."""
     with ZipFile(CHECKPOINTS) as file:
         for each in file.namelist():

@@ -1,12 +1,17 @@
 """Streams through windows that close: any pushes, watermarks, saves and finds, step by step."""
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from tests.joins.closing.window_oracle import group_of, pushed, sessions, tumbling
+from tests.joins.closing.window_oracle import Arrived, group_of, pushed, sessions, tumbling
 from tests.joins.small_streams import CONDITIONS, pairs, steps_of
+from tests.oracle import Pairs, Row
+
+Look = Callable[[Pairs, Arrived], None]  # at what was found so far
 
 KNOBS = {
     "prj": {"bits": 2},
@@ -23,18 +28,23 @@ equalities = st.sampled_from(["equality", "text", "two equalities", "null-safe",
 ACTS = ["push", "push", "push", "advance", "save", "find", "count", "threads", "flush"]
 
 
-def joined(result):
+def joined(result: pa.Table) -> Pairs:
     return pairs(result) if "id_right" in result.schema.names else Counter()
 
 
-def before_1970(rows):
+def before_1970(rows: Sequence[Sequence[Row]]) -> list[list[Row]]:
     """The same rows with times on both sides of 1970."""
     return [
         [row if row["t"] is None else {**row, "t": row["t"] - 14} for row in side] for side in rows
     ]
 
 
-def expected(sides, name, window, until=None):
+def expected(
+    sides: tuple[list[Row], list[Row]],
+    name: str,
+    window: sj.SessionWindow | sj.TumblingWindow,
+    until: int | None = None,
+) -> Pairs:
     """The oracle's pairs of a condition; with ``until``, of the windows that it has passed."""
     predicate = CONDITIONS[name][1]
     if isinstance(window, sj.SessionWindow):
@@ -43,28 +53,34 @@ def expected(sides, name, window, until=None):
     return tumbling(*sides, predicate, length, offset, until=until)
 
 
-def closed_so_far(name, window):
+def closed_so_far(name: str, window: sj.SessionWindow | sj.TumblingWindow) -> Look:
     """At any time, just the windows are out that the watermark has passed."""
 
-    def check(found, arrived):
+    def check(found: Pairs, arrived: Arrived) -> None:
         until = -(10**9) if arrived.watermark is None else arrived.watermark
         assert found == expected(arrived.sides, name, window, until)
 
     return check
 
 
-def all_so_far(name, window):
+def all_so_far(name: str, window: sj.SessionWindow | sj.TumblingWindow) -> Look:
     """At any time, all pairs of the rows that have come."""
 
-    def check(found, arrived):
+    def check(found: Pairs, arrived: Arrived) -> None:
         assert found == expected(arrived.sides, name, window)
 
     return check
 
 
-def go(data, join, rows, arrived, after=lambda found, arrived: None):
+def go(
+    data: st.DataObject,
+    join: sj.StreamJoin,
+    rows: Sequence[Sequence[Row]],
+    arrived: Arrived,
+    after: Look = lambda found, arrived: None,
+) -> tuple[Pairs, sj.StreamJoin]:
     """Bring all rows in, in any way, and finish; ``after`` looks at what was found so far."""
-    found = Counter()
+    found: Pairs = Counter()
     for left, right in data.draw(steps_of(*rows)):
         act = data.draw(st.sampled_from(ACTS))
         if act == "save":

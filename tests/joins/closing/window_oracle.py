@@ -4,9 +4,14 @@ Rows are dicts as in `oracle`, times and lengths whole numbers of one unit, comp
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
 
 from tests.joins.small_streams import table
+from tests.oracle import Pairs, Predicate, Row
 
 # The columns, or what is computed of them, that each condition of `small_streams` compares.
 GROUPS = {
@@ -23,9 +28,16 @@ GROUPS = {
 }
 
 
-def tumbling(left, right, predicate, length, offset=0, until=None):
+def tumbling(
+    left: Sequence[Row],
+    right: Sequence[Row],
+    predicate: Predicate,
+    length: int,
+    offset: int = 0,
+    until: int | None = None,
+) -> Pairs:
     """Pairs in one window; with ``until``, of windows only that end then or before."""
-    pairs = Counter()
+    pairs: Pairs = Counter()
     for one in left:
         for other in right:
             if one["t"] is None or other["t"] is None or not predicate(one, other):
@@ -37,14 +49,21 @@ def tumbling(left, right, predicate, length, offset=0, until=None):
     return pairs
 
 
-def sessions(left, right, predicate, gap, group, until=None):
+def sessions(
+    left: Sequence[Row],
+    right: Sequence[Row],
+    predicate: Predicate,
+    gap: int,
+    group: Callable[[Row], Any],
+    until: int | None = None,
+) -> Pairs:
     """Pairs in one session; with ``until``, of sessions only that no row from then on can join."""
-    groups = defaultdict(list)
-    for side, rows in enumerate((left, right)):
-        for row in rows:
+    groups: defaultdict[Any, list[tuple[int, int, Row]]] = defaultdict(list)
+    for side, arriving in enumerate((left, right)):
+        for row in arriving:
             if row["t"] is not None and group(row) is not None:
                 groups[group(row)].append((row["t"], side, row))
-    pairs = Counter()
+    pairs: Pairs = Counter()
     for rows in groups.values():
         rows.sort(key=lambda each: each[0])
         cuts = [at for at in range(1, len(rows)) if rows[at][0] - rows[at - 1][0] > gap]
@@ -56,11 +75,11 @@ def sessions(left, right, predicate, gap, group, until=None):
     return pairs
 
 
-def group_of(name):
+def group_of(name: str) -> Callable[[Row], tuple[Any, ...] | None]:
     """What rows must have in common, by the name of a condition; NULL is in no session."""
     columns = GROUPS.get(name, [])
 
-    def group(row):
+    def group(row: Row) -> tuple[Any, ...] | None:
         known = {**row, "length": None if row["s"] is None else len(row["s"])}
         values = tuple(known[column] for column in columns)
         return None if None in values and "null-safe" not in name else values
@@ -74,12 +93,12 @@ class Arrived:
 
     delay: int | None = None
     watermark: int | None = None
-    left: list = field(default_factory=list)
-    right: list = field(default_factory=list)
+    left: list[Row] = field(default_factory=list)
+    right: list[Row] = field(default_factory=list)
     late: int = 0
-    newest: dict = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
 
-    def push(self, left, right):
+    def push(self, left: Sequence[Row], right: Sequence[Row]) -> None:
         for side, rows in (("left", left), ("right", right)):
             for row in rows:
                 if row["t"] is None:
@@ -92,15 +111,15 @@ class Arrived:
         if self.delay is not None and len(self.newest) == 2:
             self.advance(min(self.newest.values()) - self.delay)
 
-    def advance(self, watermark):
+    def advance(self, watermark: int) -> None:
         self.watermark = watermark if self.watermark is None else max(self.watermark, watermark)
 
     @property
-    def sides(self):
+    def sides(self) -> tuple[list[Row], list[Row]]:
         return self.left, self.right
 
 
-def pushed(left, right):
+def pushed(left: Sequence[Row], right: Sequence[Row]) -> dict[str, pa.Table]:
     """What a push gets: a side without rows is left out half of the time."""
     sides = {}
     if left or len(right) % 2:

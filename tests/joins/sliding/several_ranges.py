@@ -4,10 +4,12 @@ Ties, NULL, NaN, both zeros, infinities and the ends of integers are among the v
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 from math import inf, isnan, nan
 from operator import ge, gt, le, lt, ne
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from tests.joins.small_streams import (
     compare,
     known,
 )
+from tests.oracle import Pairs, Predicate, Row
 
 random = settings(max_examples=20, suppress_health_check=list(HealthCheck))
 OPERATORS = {"<": lt, "<=": le, ">": gt, ">=": ge, "<>": ne}
@@ -36,7 +39,7 @@ threads = st.sampled_from([1, 2])
 
 
 @pytest.fixture(autouse=True)
-def tiny_parts(monkeypatch):
+def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (sizes, "FEW_ROWS", 4),
         (sizes, "LEAST_ROWS", 4),
@@ -55,29 +58,29 @@ def tiny_parts(monkeypatch):
 # Conditions, in SQL and in Python.
 
 
-def ordered(value):
+def ordered(value: float) -> tuple[bool, float]:
     """A double in Spark's order: NaN equals itself and is the largest, and -0.0 is 0.0."""
     return (isnan(value), 0.0 if isnan(value) else value)
 
 
-def test_of(left, sign, right):
+def test_of(left: str, sign: str, right: str) -> Predicate:
     """A comparison of two columns, as Spark makes it."""
 
-    def holds(one, other):
+    def holds(one: Any, other: Any) -> bool:
         if isinstance(one, float) or isinstance(other, float):
             one, other = ordered(one), ordered(other)
-        return OPERATORS[sign](one, other)
+        return bool(OPERATORS[sign](one, other))
 
     return compare(left, right, holds)
 
 
-test_of.__test__ = False
+test_of.__test__ = False  # type: ignore[attr-defined]
 
 
 NEAR_B = compare("b", "b", lambda one, other: abs(one - other) <= 1)
 LESS_A, MORE_X = test_of("a", "<", "a"), test_of("x", ">", "x")
 
-CONDITIONS = {
+CONDITIONS: dict[str, tuple[str, Predicate]] = {
     "two": ("l.a < r.a and l.x > r.x", both(LESS_A, MORE_X)),
     "of other columns": (
         "l.a <= r.b and l.b >= r.a",
@@ -135,7 +138,7 @@ INTEGERS = [MIN_KEY, -1, 0, 1, MAX_KEY]
 DOUBLES = [-inf, -0.0, 0.0, 0.2, 0.1 + 0.2, inf, nan]
 
 
-VALUES = {
+VALUES: dict[str, Sequence[Any]] = {
     "k": [None, *range(3), *range(3)],
     "s": [None, "", "a", "b", "a"],
     "a": [None, *INTEGERS, *INTEGERS],
@@ -149,7 +152,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def many_rows(dice, size):
+def many_rows(dice: Random, size: int) -> list[Row]:
     """Rows whose times go on, but for some that come late and a few far ahead."""
     rows = []
     for place in range(dice.randint(size // 2, size)):
@@ -161,9 +164,10 @@ def many_rows(dice, size):
 
 
 @st.composite
-def streams(draw, most=30, sides=(0, 1000)):
+def streams(draw: st.DrawFn, most: int = 30, sides: Sequence[int] = (0, 1000)) -> list[list[Row]]:
     """Lists of rows: some few that shrink well, most of them enough for chains of subwindows."""
-    seed, chosen = draw(st.one_of(st.just(-1), *[st.integers(0, 10**6)] * 3)), []
+    seed = draw(st.one_of(st.just(-1), *[st.integers(0, 10**6)] * 3))
+    chosen = []
     for first in sides:
         few = seed < 0
         rows = draw(st.lists(ROWS, max_size=most)) if few else many_rows(Random(seed + first), 80)
@@ -171,7 +175,7 @@ def streams(draw, most=30, sides=(0, 1000)):
     return chosen
 
 
-def nested_loop(left, right, predicate):
+def nested_loop(left: Sequence[Row], right: Sequence[Row], predicate: Predicate) -> Pairs:
     return Counter(
         (one["id"], other["id"]) for one in left for other in right if predicate(one, other)
     )
@@ -180,7 +184,7 @@ def nested_loop(left, right, predicate):
 OTHERS = {"t": 0, "k": 1, "s": "a", "b": 1, "o": 0}
 
 
-def every_value(first):
+def every_value(first: int) -> list[Row]:
     """Rows with every pair of values, some twice, in no order."""
     values = list(product([None, *INTEGERS, 0], [None, *DOUBLES, 0.2]))
     order = np.random.default_rng(first).permutation(len(values))

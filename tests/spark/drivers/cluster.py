@@ -14,8 +14,10 @@ executor.
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -27,12 +29,16 @@ ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 secon
 LINGER = 20  # seconds: longer than it takes Spark to start another attempt
 
 
-def disturb(folder, what):
+Rows = Iterator[pa.RecordBatch]
+
+
+def disturb(folder: str, what: str) -> Callable[[Rows], Rows]:
     """Return what `mapInArrow` runs behind the join."""
 
-    def after_the_last_row(batches):
+    def after_the_last_row(batches: Rows) -> Rows:
         yield from batches
         context = TaskContext.get()
+        assert context is not None
         executor = Path(os.environ["SPARK_LOCAL_DIRS"]).parent.name
         batch, part = context.getLocalProperty("streaming.sql.batchId"), context.partitionId()
         number = context.attemptNumber()
@@ -45,7 +51,7 @@ def disturb(folder, what):
     return after_the_last_row
 
 
-def main(folder, master, version, what):
+def main(folder: str, master: str, version: str, what: str) -> None:
     settings = {
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
@@ -72,7 +78,8 @@ def main(folder, master, version, what):
         }
     session = start_session(SparkSession.builder.master(master), folder, **settings)
     sjs.configure(session)
-    joined = sjs.join(*read_sides(session, folder, DELAY), on=ON, window=WINDOW, time="t")
+    left, right = read_sides(session, folder, DELAY)
+    joined = sjs.join(left, right, on=ON, window=WINDOW, time="t")
     start_query(joined.mapInArrow(disturb(folder, what), joined.schema), folder).awaitTermination()
     tell("end")
 

@@ -40,10 +40,11 @@ def main(name: str, rows: str) -> None:
     builder = SparkSession.builder.master("local[2]")
     session = start_session(builder, name, **{"spark.driver.memory": "1g"})
     sjs.configure(session)
-    frames = read_sides(session, name, "1 second", files=None)
-    joined = sjs.join(*frames, on=ON, window=WINDOW, time="t")
+    left, right = read_sides(session, name, "1 second", files=None)
+    joined = sjs.join(left, right, on=ON, window=WINDOW, time="t")
     start_query(joined.selectExpr("id", "length(text) as width"), name).awaitTermination()
     found = session.read.parquet(f"{folder}/sink").selectExpr("count(*)", "sum(width)").first()
+    assert found is not None
     tell(*found)
 
 

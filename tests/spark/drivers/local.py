@@ -8,21 +8,25 @@ done.
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from streamjoin import TimeWindow
 from streamjoin import spark as sjs
 from streamjoin.spark import api, streams
 from streamjoin.spark.cores.join_core import JoinCore
+from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.tasks import Moment
 from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 
 
-def die_once(folder, place, batch):
+def die_once(folder: str, place: str, batch: int) -> None:
     """Kill this worker, if it has not happened yet at this place in this batch."""
     moment = Moment.current()
     if moment is not None and moment.batch == batch:
@@ -33,38 +37,40 @@ def die_once(folder, place, batch):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def let_workers_die(folder):
+def let_workers_die(folder: str) -> None:
     """Let one worker die while it packs, one while it joins, and one after its work."""
 
     class Core(JoinCore):
-        def join(self, *arguments):
+        def join(self, *arguments: Any) -> Iterator[pa.RecordBatch]:
             for number, rows in enumerate(super().join(*arguments)):
                 if number:
                     die_once(folder, "joining", 2)
                 yield rows
 
-        def step(self, parcels):
+        def step(self, parcels: Any) -> Iterator[pa.RecordBatch]:
             yield from super().step(parcels)
             die_once(folder, "written", 3)
 
     class Processor(streams.JoinProcessor):
         core_class = Core
 
-    class Packer(streams.StreamPacker):
-        def __call__(self, batches):
+    class Packer(StreamPacker):
+        def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for rows in super().__call__(batches):
                 die_once(folder, "packing", 1)
                 yield rows
 
-    api.JoinProcessor, streams.StreamPacker = Processor, Packer
+    api.JoinProcessor = Processor  # type: ignore[attr-defined]
+    streams.StreamPacker = Packer  # type: ignore[attr-defined]
 
 
-def main(folder, what=""):
+def main(folder: str, what: str = "") -> None:
     session = start_session(SparkSession.builder.master("local[2,4]"), folder)
     sjs.configure(session, cores=3)
     if what == "die":
         let_workers_die(folder)
-    joined = sjs.join(*read_sides(session, folder, DELAY), on=ON, window=WINDOW, time="t")
+    left, right = read_sides(session, folder, DELAY)
+    joined = sjs.join(left, right, on=ON, window=WINDOW, time="t")
     query = start_query(joined, folder)
     tell("started")
     done = -1

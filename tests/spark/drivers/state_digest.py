@@ -7,6 +7,7 @@ memory holds that was never written to, such as the values under NULLs.
 import os
 import tempfile
 from hashlib import sha256
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def rows(first, count):
+def rows(first: int, count: int) -> pa.Table:
     """Rows with NULLs in every column that may have them."""
     return pa.Table.from_pylist(
         [
@@ -42,9 +43,9 @@ def rows(first, count):
     ).cast(SCHEMA)
 
 
-def main():
+def main() -> None:
     digest = sha256()
-    joins = [
+    joins: list[dict[str, Any]] = [
         {"on": "l.k < r.k", "window": sj.TimeWindow("50 ms"), "time": "t"},
         {"on": "l.k = r.k", "window": sj.TimeWindow("50 ms"), "time": "t"},
         {"on": "l.k = r.k", "window": sj.CountWindow(30)},

@@ -1,10 +1,12 @@
 """Random micro-batches of two streams, what a watermark leaves of them, and which rows match."""
 
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
 from streamjoin import TimeWindow
+from tests.oracle import Row, Steps
 
 SECOND = 1_000_000
 SCHEMA = pa.schema(
@@ -15,16 +17,17 @@ WINDOW = TimeWindow(before="4 seconds", after="2 seconds")
 DELAY = 2 * SECOND
 
 
-def table(rows):
+def table(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def make_batches(seed, count=4, size=40, latest=8):
+def make_batches(seed: int, count: int = 4, size: int = 40, latest: int = 8) -> Steps:
     """Return (left, right) rows of each micro-batch: out of order, some late, some without a key.
 
     Times are whole seconds, so that many are equal, and some lie exactly on the watermark.
     """
-    dice, batches, number = Random(seed), [], 0
+    dice, number = Random(seed), 0
+    batches: Steps = []
     for batch in range(count):
         sides = []
         for _ in range(2):
@@ -43,13 +46,14 @@ def make_batches(seed, count=4, size=40, latest=8):
                 )
                 number += 1
             sides.append(rows)
-        batches.append(tuple(sides))
+        batches.append((sides[0], sides[1]))
     return batches
 
 
-def watermarks(batches):
+def watermarks(batches: Steps) -> list[int]:
     """Return the watermark of each batch, and the one that they leave behind: Spark's rule."""
-    found, newest = [0], {}
+    found = [0]
+    newest: dict[int, int] = {}
     for batch in batches:
         for side, rows in enumerate(batch):
             if rows:
@@ -59,26 +63,29 @@ def watermarks(batches):
     return found
 
 
-def on_time(batches):
+def on_time(batches: Steps) -> Steps:
     """Leave late rows out: those at or before the watermark of the batch before theirs."""
     return [
-        tuple([row for row in rows if row["t"] > watermark] for rows in batch)
-        for batch, watermark in zip(batches, [0, *watermarks(batches)], strict=False)
+        (
+            [row for row in left if row["t"] > watermark],
+            [row for row in right if row["t"] > watermark],
+        )
+        for (left, right), watermark in zip(batches, [0, *watermarks(batches)], strict=False)
     ]
 
 
-def flat(batches):
+def flat(batches: Steps) -> list[list[Row]]:
     """Return all left rows and all right rows."""
     return [[row for batch in batches for row in batch[side]] for side in (0, 1)]
 
 
-def known(*values):
+def known(*values: Any) -> bool:
     return all(value is not None for value in values)
 
 
-def same(one, two):
-    return known(one["k"], two["k"]) and one["k"] == two["k"]
+def same(one: Row, two: Row) -> bool:
+    return known(one["k"], two["k"]) and bool(one["k"] == two["k"])
 
 
-def near(one, two):
-    return known(one["x"], two["x"]) and abs(one["x"] - two["x"]) <= 0.02
+def near(one: Row, two: Row) -> bool:
+    return known(one["x"], two["x"]) and bool(abs(one["x"] - two["x"]) <= 0.02)

@@ -43,7 +43,8 @@ class Streams:
 
     def join(self, on: str, **others: Any) -> Any:
         """Join both."""
-        return sjs.join(*self.read(), on=on, **others)
+        left, right = self.read()
+        return sjs.join(left, right, on=on, **others)
 
     def start(self, joined: Any, name: str = "", sink: str = "memory") -> Any:
         """Start a query that ends when it has seen all files that are there."""
