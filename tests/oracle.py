@@ -10,6 +10,7 @@ from typing import Any
 Row = dict[str, Any]
 Predicate = Callable[[Row, Row], bool | None]
 Pairs = Counter[tuple[Any, Any]]  # (left id, right id), a multiset
+Steps = list[tuple[list[Row], list[Row]]]  # the (left, right) rows of each push
 
 
 def join_by_time(
@@ -28,7 +29,7 @@ def join_by_time(
 
 
 def join_by_count(
-    steps: list[tuple[list[Row], list[Row]]],
+    steps: Steps,
     predicate: Predicate,
     left_size: int,
     right_size: int,
@@ -61,7 +62,7 @@ def join_by_count(
 class Arrivals:
     """The place of every row among both streams, and in its own; see `join_by_count`."""
 
-    def __init__(self, steps: list[tuple[list[Row], list[Row]]], order: str | None = None) -> None:
+    def __init__(self, steps: Steps, order: str | None = None) -> None:
         self.among_both: dict[tuple[str, Any], int] = {}
         self.in_stream: dict[tuple[str, Any], int] = {}
         counts = Counter[str]()

@@ -83,12 +83,14 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = ["__version__", *sorted(_HOME)]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'streamjoin' has no attribute {name!r}")
-    value = getattr(import_module(f"streamjoin.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or any name would pass for one of these
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'streamjoin' has no attribute {name!r}")
+        value = getattr(import_module(f"streamjoin.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

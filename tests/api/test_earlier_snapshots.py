@@ -5,9 +5,9 @@ from zipfile import ZipFile
 import pytest
 
 import streamjoin as sj
+from tests.api.saved_joins import STATES, make
 from tests.api.test_snapshots import push_again
-from tests.earlier_state import SNAPSHOTS
-from tests.saved_joins import STATES, make
+from tests.earlier.writing import SNAPSHOTS
 
 
 @pytest.mark.parametrize("state", STATES)

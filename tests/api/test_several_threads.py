@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from tests import threaded_joins
-from tests.threaded_joins import KINDS
+from tests.api import threaded_joins
+from tests.api.threaded_joins import KINDS
 
 COUNT = sj.CountWindow(1000)
 

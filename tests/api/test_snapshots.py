@@ -16,7 +16,7 @@ import pytest
 import streamjoin as sj
 from streamjoin.api.snapshot_file import PREFIX, read_parts, write_parts
 from streamjoin.api.snapshots import FORMAT
-from tests.saved_joins import STATES, check_tampered, go_on, is_self_join, make, rows
+from tests.api.saved_joins import STATES, check_tampered, go_on, is_self_join, make, rows
 
 PLACES = 150  # of each kind of damage in a snapshot
 

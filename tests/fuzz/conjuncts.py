@@ -99,7 +99,9 @@ def literal(dice: Random, value: Decimal) -> Term:
     sign = "-" if value < 0 else ""
     plain = f"{value:f}"
     digits = len(plain.lstrip("-").replace(".", "").lstrip("0")) or 1
-    scale = max(0, -value.as_tuple().exponent)
+    decimals = value.as_tuple().exponent
+    assert isinstance(decimals, int)  # it is finite
+    scale = max(0, -decimals)
     exact = (max(digits, scale), scale)
     double = f"{float(value)!r}::DOUBLE"
     _, figures, exponent = value.normalize().as_tuple()

@@ -140,7 +140,7 @@ def sessions(gap: int, arrived: OnTime, is_equal: Sequence[Sequence[bool]]) -> s
         equals = [one for one in lefts if is_equal[one][partners[0]]]
         rows = [(arrived.times[0][row], 0, row) for row in equals]
         rows += [(arrived.times[1][row], 1, row) for row in partners]
-        rows.sort()  # type: ignore[arg-type]
+        rows.sort()
         session, last = 0, rows[0][0]
         numbers = {}
         for time, side, row in rows:

@@ -6,6 +6,7 @@ constants of its conditions: so differences are often exactly as large as a band
 overflow; a conjunct that raises there is judged over the tame rows alone.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from random import Random
@@ -204,7 +205,7 @@ def make_twins(dice: Random, columns: dict[str, list[Column]]) -> dict[str, list
     return twinned
 
 
-def draw_columns(dice: Random, side: str, others: list[Column] = ()) -> list[Column]:
+def draw_columns(dice: Random, side: str, others: Sequence[Column] = ()) -> list[Column]:
     """Draw names and types; most of the other side's types come again, so that columns compare."""
     names = dice.sample(NAMES, dice.randint(8, 11))
     if dice.random() < 0.5:
@@ -323,6 +324,8 @@ def in_units(dice: Random, microseconds: list[int], unit: str) -> list[int]:
 def numbers_of(
     dice: Random, type: pa.DataType, kind: str, measures: Measures
 ) -> tuple[list[Any], list[Any]]:
+    tame: set[Any]
+    wild: Collection[Any]
     close = {base + factor * step for base in measures.bases for step in measures.steps
              for factor in (-1, 0, 1, 2)}  # fmt: skip
     if kind == "integer":
@@ -332,7 +335,8 @@ def numbers_of(
         tame = {int(each) for each in close} | {1, 2, 3}
         tame |= {each + 1 for each in tame if abs(each) > 2**30}
         wild = {low, high, high - 1, low + 1, 2**53 + 1, 2**53, 2**53 - 1, 2**31, 2**63, 0}
-        return [sorted(each for each in some if low <= each <= high) for some in (tame, wild)]
+        inside = [sorted(each for each in some if low <= each <= high) for some in (tame, wild)]
+        return inside[0], inside[1]
     if kind == "decimal":
         unit = Decimal(1).scaleb(-type.scale)
         end = Decimal(10) ** (type.precision - type.scale)
@@ -346,11 +350,12 @@ def numbers_of(
             Decimal(2**53 + 1),
             EXACT.quantize(Decimal(0), unit),
         }
-        return [sorted(each for each in some if EXACT.abs(each) < end) for some in (tame, wild)]
+        inside = [sorted(each for each in some if EXACT.abs(each) < end) for some in (tame, wild)]
+        return inside[0], inside[1]
     tame = {float(each) for each in close} | {0.1 + 0.2, 0.15 + 0.15}
     tame |= {up for each in list(tame)[:4] for up in (each * (1 + 2**-52),)}
     if dice.random() < 0.4:
         tame |= {-0.0, float("nan")}
     wild = [float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1e308, -1e308, 2.0**53,
             2.0**53 + 2, 2.0**63, 1e-300, 3.4e38]  # fmt: skip
-    return sorted(tame, key=repr), wild
+    return sorted(tame, key=repr), list(wild)

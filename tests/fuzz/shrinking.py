@@ -5,6 +5,7 @@ No oracle is asked: the truth of each conjunct over all rows is known already.
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from .cases import PLAIN, Case
 from .nested_loop import Step
@@ -43,7 +44,8 @@ def as_tables(case: Case) -> Iterator[Case]:
     """The same rows at once, without a window or with it."""
     left = tuple(row for step in case.steps for row in step.left or ())
     right = tuple(row for step in case.steps for row in step.right or ())
-    kept = {name: case.options[name] for name in ("algorithm", "threads") if name in case.options}
+    names = ["algorithm", "threads"]
+    kept = {name: case.options[name] for name in names if name in case.options}
     plain = replace(case, steps=(Step(left, right),), how="tables", options=kept, delay=None,
                     finds=frozenset(), saves=frozenset())  # fmt: skip
     if case.window != ("none",):
@@ -58,10 +60,11 @@ def drop_options(case: Case) -> Iterator[Case]:
         yield replace(case, options=rest)
     if case.options.get("threads") != 1:
         yield replace(case, options={**case.options, "threads": 1})
-    for change in (
+    changes: list[dict[str, Any]] = [
         {"small": False}, {"finds": frozenset()}, {"saves": frozenset()}, {"delay": None},
         {"ordered_by_column": False},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for change in changes:
         name, value = next(iter(change.items()))
         if getattr(case, name) != value:
             yield replace(case, **change)
@@ -100,7 +103,7 @@ def merge_steps(case: Case) -> Iterator[Case]:
             yield replace(case, **{name: getattr(case, name) - {place}})
 
 
-def _moved(case: Case, gone: int) -> dict[str, frozenset[int]]:
+def _moved(case: Case, gone: int) -> dict[str, Any]:
     """The places of saves and finds, once the step behind ``gone`` is no more."""
     return {
         name: frozenset(place - (place > gone) for place in getattr(case, name))
@@ -123,7 +126,7 @@ def drop_rows(case: Case) -> Iterator[Case]:
 
 
 def _without(step: Step, side: str, gone: set[int], both: bool) -> Step:
-    kept = {}
+    kept: dict[str, Any] = {}
     for each in ("left", "right") if both else (side,):
         rows = getattr(step, each)
         kept[each] = None if rows is None else tuple(row for row in rows if row not in gone)

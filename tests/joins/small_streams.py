@@ -4,7 +4,9 @@ Few values, so that ties and NULLs are everywhere; `steps_of` cuts streams into 
 """
 
 from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 from random import Random
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.conditions.recognition import parse_condition
 from streamjoin.indexes.catalogue import TWO_KEYS
+from tests.oracle import Pairs, Predicate, Row, Steps
 
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),
@@ -20,20 +23,20 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def known(*values):
+def known(*values: Any) -> bool:
     return all(value is not None for value in values)
 
 
-def compare(left, right, test):
+def compare(left: str, right: str, test: Callable[[Any, Any], bool]) -> Predicate:
     """A condition over one column of each side that NULL never passes."""
 
-    def predicate(one, other):
+    def predicate(one: Row, other: Row) -> bool:
         return known(one[left], other[right]) and test(one[left], other[right])
 
     return predicate
 
 
-def both(*predicates):
+def both(*predicates: Predicate) -> Predicate:
     return lambda one, other: all(predicate(one, other) for predicate in predicates)
 
 
@@ -43,7 +46,7 @@ NEAR = compare("a", "a", lambda one, other: abs(one - other) <= 1)
 NEAR_X = compare("x", "x", lambda one, other: abs(one - other) <= 0.2)
 
 # SQL text (read by DuckDB too, but for `duck`), and the same in Python.
-CONDITIONS = {
+CONDITIONS: dict[str, tuple[str, Predicate]] = {
     "equality": ("l.k = r.k", EQUAL),
     "text": ("l.s = r.s", SAME_TEXT),
     "two equalities": ("l.k = r.k and l.s = r.s", both(EQUAL, SAME_TEXT)),
@@ -113,13 +116,13 @@ CONDITIONS = {
 conditions = st.sampled_from(sorted(CONDITIONS))
 
 
-def fitting(name, algorithm, timed=False):
+def fitting(name: str, algorithm: str, timed: bool = False) -> str:
     """The same condition, or another where an index by two ranges at once has too few of them."""
     ranges = len(list(parse_condition(CONDITIONS[name][0]).ranges())) + timed
     return "two inequalities" if algorithm in TWO_KEYS and ranges < 2 else name
 
 
-def maybe(values):
+def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), values, values, values, values)
 
 
@@ -136,9 +139,9 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def many_rows(random, size):
+def many_rows(random: Random, size: int) -> list[Row]:
     """Rows whose times go on, with some that come late, and few different values."""
-    values = {
+    values: dict[str, Sequence[Any]] = {
         "k": range(4), "s": ["", "a", "b", "ab"], "a": range(-3, 4), "b": range(-2, 4),
         "x": [0.0, -0.0, 0.1, 0.2, 0.3, 0.1 + 0.2, 0.5],
     }  # fmt: skip
@@ -152,7 +155,7 @@ def many_rows(random, size):
 
 
 @st.composite
-def streams(draw, most=40):
+def streams(draw: st.DrawFn, most: int = 40) -> list[list[Row]]:
     """Two lists of rows with ids, NULLs, ties, and times out of order.
 
     Half of them are few rows that shrink well, half enough to fill chains of subwindows.
@@ -168,9 +171,10 @@ def streams(draw, most=40):
 
 
 @st.composite
-def steps_of(draw, left, right):
+def steps_of(draw: st.DrawFn, left: Iterable[Row], right: Iterable[Row]) -> Steps:
     """Any cut of two streams into pushes of either side or of both."""
-    steps, rows = [], [list(left), list(right)]
+    steps: Steps = []
+    rows = [list(left), list(right)]
     while rows[0] or rows[1]:
         sides = draw(st.sampled_from(["left", "right", "both"]))
         step = []
@@ -178,22 +182,22 @@ def steps_of(draw, left, right):
             size = draw(st.sampled_from([0, 1, 1, 2, 5, 9, 40])) if sides in (side, "both") else 0
             step.append(rows[place][:size])
             rows[place] = rows[place][size:]
-        steps.append(tuple(step))
+        steps.append((step[0], step[1]))
         if len(steps) > 30:  # enough small ones: the rest at once
             steps.append((rows[0], rows[1]))
             break
     return steps
 
 
-def table(rows):
+def table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def pairs(result):
+def pairs(result: pa.Table) -> Pairs:
     return Counter(zip(result["id"].to_pylist(), result["id_right"].to_pylist(), strict=True))
 
 
-def check(join):
+def check(join: sj.StreamJoin) -> None:
     """Every invariant of every structure that the join holds."""
     if join._state.engine is not None:
         for part in join._state.engine.executor.chain_pairs:
@@ -201,7 +205,12 @@ def check(join):
                 chain.check()
 
 
-def push(join, left=(), right=(), both_sides=False):
+def push(
+    join: sj.StreamJoin,
+    left: Sequence[Row] = (),
+    right: Sequence[Row] = (),
+    both_sides: bool = False,
+) -> Pairs:
     """Push rows, the empty side left out half of the time."""
     given_sides = {}
     if left or both_sides:
@@ -213,8 +222,10 @@ def push(join, left=(), right=(), both_sides=False):
     return pairs(result) if "id_right" in result.schema.names else Counter()
 
 
-def run(join, steps, save_before=()):
-    found = Counter()
+def run(
+    join: sj.StreamJoin, steps: Steps, save_before: Container[int] = ()
+) -> tuple[Pairs, sj.StreamJoin]:
+    found: Pairs = Counter()
     for number, (left, right) in enumerate(steps):
         if number in save_before:
             join = sj.StreamJoin.restore(join.snapshot())
@@ -223,7 +234,13 @@ def run(join, steps, save_before=()):
     return found, join
 
 
-def duckdb_pairs(text, left, right, before=None, after=None):
+def duckdb_pairs(
+    text: str,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    before: int | None = None,
+    after: int | None = None,
+) -> Pairs:
     window = "" if before is None else f" and r.t between l.t - {before} and l.t + {after}"
     text = text.replace("l.k <=> r.k", "l.k is not distinct from r.k")
     text = text.replace("l.s <=> r.s", "l.s is not distinct from r.s")

@@ -20,7 +20,7 @@ from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.tumbling import closed
 from streamjoin.options.checked import JoinOptions
 from tests import oracle
-from tests.joins import window_oracle
+from tests.joins.closing import window_oracle
 
 SIDES = ("left", "right")
 BAND, EQUAL = "abs(l.x - r.x) <= 1", "l.k = r.k"

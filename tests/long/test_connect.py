@@ -4,10 +4,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.oracle import join_by_count, join_by_time
-from tests.spark import connect_driver
-from tests.spark.drivers import run_driver
-from tests.spark.running import Streams
-from tests.spark.test_streams import SECOND, flat, known, make_batches, same, table
+from tests.spark.drivers import connect as driver
+from tests.spark.drivers.starting import run_driver
+from tests.spark.streams.random_batches import SECOND, flat, known, make_batches, same, table
+from tests.spark.streams.running import Streams
 
 pytest.importorskip("grpc_status", reason="Spark Connect needs pyspark[connect]")
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -33,7 +33,7 @@ def folder(tmp_path_factory, batches):
     streams = Streams(None, folder)
     for batch in batches:
         streams.add(*map(table, batch))
-    ended = run_driver(connect_driver, folder, timeout=300)
+    ended = run_driver(driver, folder, timeout=300)
     assert "\nend\n" in ended.stdout, ended.stderr[-3000:]
     (folder / "output").write_text(ended.stdout)
     return folder

@@ -10,8 +10,8 @@ from streamjoin import CountWindow, TimeWindow
 from streamjoin import spark as sjs
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.conftest import session as session
-from tests.spark.running import total
-from tests.spark.test_inequalities import (
+from tests.spark.streams.running import total
+from tests.spark.streams.test_inequalities import (
     Q1,
     Q3,
     counted,

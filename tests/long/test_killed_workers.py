@@ -4,10 +4,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.oracle import join_by_time
-from tests.spark import driver
-from tests.spark.drivers import run_driver
-from tests.spark.running import Streams
-from tests.spark.test_streams import SECOND, flat, make_batches, near, table
+from tests.spark.drivers import local as driver
+from tests.spark.drivers.starting import run_driver
+from tests.spark.streams.random_batches import SECOND, flat, make_batches, near, table
+from tests.spark.streams.running import Streams
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -1,8 +1,8 @@
 """A driver that is killed ten times over writes what an undisturbed one would: `make test-long`.
 
-The driver is a process of its own (`tests/spark/driver.py`) with a file sink. It gets SIGKILL, and
-its JVM with it, at a random moment: while it starts, packs, joins, commits state or writes files.
-SEED=n repeats a run as far as chance can be repeated.
+The driver is a process of its own (`tests/spark/drivers/local.py`) with a file sink. It gets
+SIGKILL, and its JVM with it, at a random moment: while it starts, packs, joins, commits state or
+writes files. SEED=n repeats a run as far as chance can be repeated.
 """
 
 import os
@@ -14,11 +14,11 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from tests.spark import driver
 from tests.spark.answers import duckdb_pairs, within
-from tests.spark.drivers import make_command, make_environment
-from tests.spark.running import Streams
-from tests.spark.test_streams import flat, make_batches, table
+from tests.spark.drivers import local as driver
+from tests.spark.drivers.starting import make_command, make_environment
+from tests.spark.streams.random_batches import flat, make_batches, table
+from tests.spark.streams.running import Streams
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

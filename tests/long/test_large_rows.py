@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.spark import large_rows
-from tests.spark.drivers import run_driver
+from tests.spark.drivers import large_rows
+from tests.spark.drivers.starting import run_driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

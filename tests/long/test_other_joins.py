@@ -8,9 +8,9 @@ from streamjoin import TimeWindow
 from streamjoin import spark as sjs
 from tests.oracle import join_by_time
 from tests.spark.conftest import session as session
-from tests.spark.running import Streams, finish, metrics, pairs
-from tests.spark.test_restart import NO_ROW_IS_LATE, WINDOW
-from tests.spark.test_streams import flat, make_batches, same, table
+from tests.spark.streams.random_batches import flat, make_batches, same, table
+from tests.spark.streams.running import Streams, finish, metrics, pairs
+from tests.spark.streams.test_restart import NO_ROW_IS_LATE, WINDOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

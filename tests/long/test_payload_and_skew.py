@@ -10,8 +10,8 @@ from streamjoin import spark as sjs
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.conftest import far_away as far_away
 from tests.spark.conftest import session as session
-from tests.spark.running import Streams, finish, metrics, pairs
-from tests.spark.test_streams import SCHEMA, SECOND, flat, make_batches, on_time, table
+from tests.spark.streams.random_batches import SCHEMA, SECOND, flat, make_batches, on_time, table
+from tests.spark.streams.running import Streams, finish, metrics, pairs
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

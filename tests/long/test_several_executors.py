@@ -1,7 +1,7 @@
 """Several executors: a task whose state is committed runs again elsewhere, and nothing changes.
 
 Local mode has one executor, and so one copy of the state. Each run is a driver of its own
-(`tests/spark/cluster_driver.py`); the second one goes on from the checkpoint of the first.
+(`tests/spark/drivers/cluster.py`); the second one goes on from the checkpoint of the first.
 """
 
 import os
@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from tests.spark import cluster_driver as driver
 from tests.spark.answers import duckdb_pairs, within
-from tests.spark.drivers import make_environment, run_driver
-from tests.spark.running import Streams
-from tests.spark.test_streams import flat, make_batches, table
+from tests.spark.drivers import cluster as driver
+from tests.spark.drivers.starting import make_environment, run_driver
+from tests.spark.streams.random_batches import flat, make_batches, table
+from tests.spark.streams.running import Streams
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

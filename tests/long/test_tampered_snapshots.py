@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.saved_joins import check_tampered
+from tests.api.saved_joins import check_tampered
 
 pytestmark = pytest.mark.slow
 

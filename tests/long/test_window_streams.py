@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.spark import test_streams as sliding
-from tests.spark import test_windows as closing
 from tests.spark.conftest import session as session
+from tests.spark.streams import test_streams as sliding
+from tests.spark.streams import test_windows as closing
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -212,10 +212,10 @@ class Cluster:
             assert held.newest == manifests[0].newest
             assert held.arrived == manifests[0].arrived or not self.spec.numbered
         for store in self.stores.values():
-            held = store.manifest
-            listed = [segment.id for segment in held.segments] if held else []
+            manifest = store.manifest
+            listed = [segment.id for segment in manifest.segments] if manifest else []
             assert sorted(store.segments) == sorted(listed)
-            assert all(segment.rows for segment in held.segments) if held else True
+            assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
             for cached in worker.values():
                 if isinstance(cached.engine.executor, Manager):
@@ -227,8 +227,11 @@ class Cluster:
         parcels = self._pack(sides)
         rows: list[pa.RecordBatch] = []
         for label in self.random.sample(list(parcels), len(parcels)):
-            rows += self._task(label, lambda core, sent=parcels[label]: core.step(iter(sent)))
+            rows += self._step(label, parcels[label])
         return rows + self._run_timers()
+
+    def _step(self, label: int, sent: list[Parcel]) -> list[pa.RecordBatch]:
+        return self._task(label, lambda core: core.step(iter(sent)))
 
     def _run_timers(self) -> list[pa.RecordBatch]:
         rows = []

@@ -47,7 +47,6 @@ class JoinState:
 
     @property
     def stats(self) -> JoinStats:
-        """What the join tells about itself."""
         return self.opening.stats() if self.engine is None else JoinStats.of(self.engine)
 
     @property

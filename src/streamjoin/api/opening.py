@@ -51,7 +51,6 @@ class Opening:
         return not has_unknown_types(schema) or any(each.num_rows for each in held + coming)
 
     def hold(self, batches: dict[Side, pa.RecordBatch]) -> None:
-        """Let rows wait."""
         self.schemas |= {side: batch.schema for side, batch in batches.items()}
         kept = {side: copy_batch(batch) for side, batch in batches.items() if batch.num_rows}
         if kept:
@@ -72,11 +71,9 @@ class Opening:
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows wait."""
         return any(step.batches for step in self.steps)
 
     def stats(self) -> JoinStats:
-        """Count what waits."""
         batches = [item for step in self.steps for item in step.batches.items()]
         rows = {side: sum(b.num_rows for at, b in batches if at == side) for side in SIDES}
         held = sum(batch.nbytes for _, batch in batches)

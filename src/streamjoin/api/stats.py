@@ -28,7 +28,6 @@ class JoinStats:
 
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
-        """Read an engine."""
         counters, executor = engine.counters, engine.executor
         held = executor.holdings
         return cls(
@@ -61,6 +60,5 @@ class CoreStats:
 
     @classmethod
     def of(cls, core: CoreReport) -> "CoreStats":
-        """Read what a core reports."""
         left, right = core.rows["left"], core.rows["right"]
         return cls(core.number, core.is_alive, left, right, core.busy_seconds)

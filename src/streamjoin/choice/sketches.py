@@ -78,7 +78,6 @@ class Sketch:
         return sketch
 
     def add(self, keys: Keys) -> None:
-        """Enter more keys."""
         add_keys(keys, self.counts, self.lows)
 
     @property

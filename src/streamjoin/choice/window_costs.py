@@ -54,7 +54,6 @@ class Spent:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Read what was saved."""
         return cls(line_of(saved["tuples"]), line_of(saved["matches"]))
 
 
@@ -74,7 +73,6 @@ class WindowCosts:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Read what was saved."""
         eager, lazy, sorting = (
             Spent.from_dict(saved[name]) for name in ("eager", "lazy", "sorting")
         )

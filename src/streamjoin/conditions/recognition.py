@@ -209,7 +209,6 @@ class _Collector:
         self.groups: dict[tuple[str, str], list[Atom]] = {}
 
     def add(self, node: "Node") -> None:
-        """Take one conjunct."""
         part = null_safe(node) if isinstance(node, exp.NullSafeEQ) else None
         atom = region(node, self.may_be_text)
         if atom is None:

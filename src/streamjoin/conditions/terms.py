@@ -95,7 +95,6 @@ class Equality(_Sided):
     null_safe: bool = False
 
     def sql(self) -> str:
-        """The part as Spark SQL."""
         return sqltext.compare(self.left, "<=>" if self.null_safe else "=", self.right)
 
 
@@ -170,7 +169,6 @@ class Inequality:
         return _unchecked(self, left=self.right, operator=operator, right=self.left)
 
     def sql(self) -> str:
-        """The part as Spark SQL."""
         return sqltext.compare(self.left, self.operator, self.right)
 
 
@@ -179,7 +177,6 @@ class NotEqual(_Sided):
     """``left <> right``."""
 
     def sql(self) -> str:
-        """The part as Spark SQL."""
         return sqltext.compare(self.left, "<>", self.right)
 
 
@@ -200,7 +197,6 @@ class Residual:
         return self
 
     def sql(self) -> str:
-        """The part as Spark SQL."""
         return self.expression
 
 

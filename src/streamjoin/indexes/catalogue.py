@@ -6,8 +6,9 @@ what it is good for, by which function its cost is predicted, and which knobs it
 from here. Classes and functions are named by their homes, and loaded when they are first asked for,
 so that to list the algorithms loads no kernel.
 
-To add a structure: its file and an entry here. With ``cost``, ``"auto"`` compares it with the
-others of its family.
+To add a structure: its file and an entry here. With ``cost``, ``"auto"`` compares one that keeps a
+window whole with the others of that family; which subwindows to make is a rule in
+`choice.structure`.
 """
 
 from collections.abc import Callable

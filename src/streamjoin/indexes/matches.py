@@ -103,16 +103,13 @@ class Matches:
         object.__setattr__(self, "totals", sum_lengths(self.starts, self.ends))
 
     def __len__(self) -> int:
-        """Count the candidate pairs."""
         return int(self.totals[-1])
 
     @property
     def lengths(self) -> Positions:
-        """How many pairs each probe has."""
         return np.diff(self.totals)
 
     def of(self, flags: Flags) -> "Matches":
-        """Return the pairs of some probes only."""
         return Matches(self.starts, np.where(flags, self.ends, self.starts), self.row_ids)
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:

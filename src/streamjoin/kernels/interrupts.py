@@ -93,7 +93,6 @@ class Hold:
             raise
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Note a signal."""
         if not self.is_open:
             self.noted.append(number)
             return

@@ -69,7 +69,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """All rows."""
         return int(self.counts.sum())
 
 

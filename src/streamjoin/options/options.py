@@ -293,7 +293,6 @@ class EntryPoint:
 
     @cached_property
     def types(self) -> dict[str, Any]:
-        """The type of each option."""
         return {name: get_args(hint)[0] for name, hint in self._hints.items()}
 
     @cached_property

@@ -37,5 +37,4 @@ class Ordering:
         return [ARRIVAL] if self.precision is None else [ARRIVAL, MATCHED]
 
     def fields(self) -> list[pa.Field]:
-        """The same, with their types."""
         return [pa.field(name, pa.int64()) for name in self.names]

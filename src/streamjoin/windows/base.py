@@ -5,8 +5,8 @@ prints itself as text and as JSON, and answers three questions with yes or no (`
 `Window.closes`, `Window.follows_rows`). What a join does with it follows from its `Shape`: numbers
 that `plans.binding` turns into parts of a plan, and `joins.sliding.sizes` into subwindows.
 
-To add a window: one file here, one line in ``windows/__init__``, and a join in ``joins`` if no
-`Shape` describes it.
+To add a window: one file here, one line in ``windows/__init__``, its name in the package's
+``__init__``; and, if no `Shape` describes it, a field of that, its part of a plan, and a join.
 
 Invariants of every window, which ``tests/windows/test_contract.py`` holds each of them to:
 

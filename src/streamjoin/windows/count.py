@@ -74,7 +74,6 @@ class CountWindow(Window):
         return None
 
     def flip(self) -> "CountWindow":
-        """Return the same pairs, with left and right exchanged."""
         return CountWindow(left=self.right, right=self.left)
 
     @classmethod
@@ -93,7 +92,6 @@ class CountWindow(Window):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
         return cls(left=fields["left"], right=fields["right"])
 
     def __repr__(self) -> str:

@@ -67,7 +67,6 @@ class SessionWindow(Window):
 
     @property
     def shape(self) -> Shape:
-        """Sessions with a longest pause."""
         return Shape(gap_us=self.gap_us)
 
     @property
@@ -76,18 +75,15 @@ class SessionWindow(Window):
         return self.gap_us
 
     def flip(self) -> Self:
-        """Return the same pairs, with left and right exchanged."""
         return self
 
     @classmethod
     def from_text(cls, text: str) -> Self | None:
-        """Read a gap."""
         match = _SESSION.fullmatch(text)
         return None if match is None else cls(match["gap"])
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
         return cls(timedelta(microseconds=fields["gap_us"]))
 
     def __repr__(self) -> str:

@@ -99,7 +99,6 @@ class TimeWindow(Window):
         return self.before_us + self.after_us
 
     def flip(self) -> "TimeWindow":
-        """Return the same pairs, with left and right exchanged."""
         return TimeWindow(before=self.after, after=self.before)
 
     @classmethod
@@ -111,7 +110,6 @@ class TimeWindow(Window):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
         before, after = (timedelta(microseconds=fields[name]) for name in ("before_us", "after_us"))
         return cls(before=before, after=after)
 

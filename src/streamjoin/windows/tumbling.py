@@ -75,16 +75,13 @@ class TumblingWindow(Window):
 
     @property
     def shape(self) -> Shape:
-        """Buckets of time."""
         return Shape(buckets_us=(self.length_us, self.offset_us))
 
     @property
     def span_us(self) -> int:
-        """The length."""
         return self.length_us
 
     def flip(self) -> Self:
-        """Return the same pairs, with left and right exchanged."""
         return self
 
     @classmethod
@@ -95,7 +92,6 @@ class TumblingWindow(Window):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
         length, offset = (
             timedelta(microseconds=fields[name]) for name in ("length_us", "offset_us")
         )

@@ -12,9 +12,9 @@ from streamjoin.joins.sessions import open_sessions
 from streamjoin.joins.sessions import rows as session_rows
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sessions.rows import SessionRows
-from tests.joins.closing_streams import before_1970, expected, go
+from tests.joins.closing.streams import before_1970, expected, go
+from tests.joins.closing.window_oracle import GROUPS, Arrived
 from tests.joins.small_streams import CONDITIONS, SCHEMA, conditions, streams
-from tests.joins.window_oracle import GROUPS, Arrived
 
 
 def test_the_oracle_knows_the_equalities_of_all_conditions():

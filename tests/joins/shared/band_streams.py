@@ -1,5 +1,7 @@
 """Two streams of keys joined by a band, and what they must give: for joins over shared indexes."""
 
+from typing import Any
+
 import numpy as np
 
 from streamjoin.indexes.trees.pim_tree import PIMTree
@@ -7,7 +9,9 @@ from streamjoin.joins.shared.shared_join import SharedJoin
 from streamjoin.joins.shared.work_queue import Entries
 
 
-def entries_of(sides, keys, windows, reach):
+def entries_of(
+    sides: np.ndarray, keys: np.ndarray, windows: tuple[int, int], reach: int
+) -> Entries:
     """Entries in the order given; each sees the last rows of the other window."""
     counts = [np.cumsum(sides == side) for side in (0, 1)]
     rows = np.where(sides == 0, counts[0], counts[1]) - 1
@@ -18,7 +22,7 @@ def entries_of(sides, keys, windows, reach):
     return Entries(sides, keys, rows, lowers, uppers, firsts, others - 1)
 
 
-def self_entries(keys, window, reach):
+def self_entries(keys: np.ndarray, window: int, reach: int) -> Entries:
     """Entries of one stream; each sees the rows before it."""
     rows = np.arange(keys.size)
     lowers, uppers = (keys - reach)[:, None], (keys + reach)[:, None]
@@ -26,7 +30,7 @@ def self_entries(keys, window, reach):
     return Entries(np.zeros(keys.size, np.int64), keys, rows, lowers, uppers, firsts, rows - 1)
 
 
-def expected(entries, alone=False):
+def expected(entries: Entries, alone: bool = False) -> list[list[int]]:
     """What each entry must find, by comparing all that it sees."""
     keys = [entries.keys[entries.sides == side] for side in (0, 1)]
     answers = []
@@ -41,11 +45,13 @@ def expected(entries, alone=False):
 class Recorder:
     """Takes results as they are propagated; lets rows expire as a count window does."""
 
-    def __init__(self, entries):
-        self.entries, self.answers = entries, []
-        self.join = None
+    join: SharedJoin  # once `make_join` has made it
 
-    def __call__(self, first, rows, ends):
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
+        self.answers: list[list[int]] = []
+
+    def __call__(self, first: int, rows: np.ndarray, ends: np.ndarray) -> None:
         assert first == len(self.answers)
         parts = np.split(rows, ends[:-1])
         self.answers += [sorted(part.tolist()) for part in parts]
@@ -59,15 +65,25 @@ class Recorder:
                 side.dropped = max(side.dropped, int(sees[0]))
 
 
-def make_join(recorder, threads, sides=2, kind=SharedJoin, merge_ratio=1 / 8, depth=99, **options):
+def make_join(
+    recorder: Recorder,
+    threads: int,
+    sides: int = 2,
+    kind: type[SharedJoin] = SharedJoin,
+    merge_ratio: float = 1 / 8,
+    depth: int = 99,
+    **options: Any,
+) -> SharedJoin:
     indexes = [PIMTree(merge_ratio=merge_ratio, depth=depth) for _ in range(sides)]
     join = kind.__new__(kind)
     recorder.join = join
-    join.__init__(indexes, recorder, threads, **options)
+    join.__init__(indexes, recorder, threads, **options)  # type: ignore[misc]
     return join
 
 
-def run(entries, threads, steps=1, sides=2, **options):
+def run(
+    entries: Entries, threads: int, steps: int = 1, sides: int = 2, **options: Any
+) -> tuple[list[list[int]], SharedJoin]:
     """Join entries, published in some steps; return what each has found, and the settled join."""
     recorder = Recorder(entries)
     join = make_join(recorder, threads, sides, **options)

@@ -6,7 +6,7 @@ from streamjoin.joins.sliding import manager, sizes
 
 
 @pytest.fixture(autouse=True)
-def tiny_subwindows(monkeypatch):
+def tiny_subwindows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)

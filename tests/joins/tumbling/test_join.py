@@ -12,7 +12,7 @@ import streamjoin as sj
 from streamjoin.indexes.catalogue import EAGER
 from streamjoin.joins.equality.lazy.prj import join_parts
 from streamjoin.joins.equality.words import PAD, rows_of, uppers_of
-from tests.joins.closing_streams import (
+from tests.joins.closing.streams import (
     KNOBS,
     WINDOWS,
     all_so_far,
@@ -22,8 +22,8 @@ from tests.joins.closing_streams import (
     go,
     joined,
 )
+from tests.joins.closing.window_oracle import Arrived, pushed
 from tests.joins.small_streams import CONDITIONS, conditions, duckdb_pairs, streams
-from tests.joins.window_oracle import Arrived, pushed
 
 random = settings(max_examples=15, suppress_health_check=list(HealthCheck))
 

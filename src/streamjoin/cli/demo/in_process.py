@@ -90,7 +90,6 @@ class PushProgress:
 
     @property
     def title(self) -> str:
-        """The scenario's name."""
         return PRICES.title
 
     @property
@@ -99,7 +98,6 @@ class PushProgress:
         return len(self.latencies) / self.batches
 
     def figures(self) -> dict[str, str]:
-        """Return what the board shows."""
         elapsed = max(time.perf_counter() - self.started, 1e-9)
         return {
             "rows in": f"{self.rows:,} ({self.rows / elapsed:,.0f} a second)",

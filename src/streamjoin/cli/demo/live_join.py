@@ -51,7 +51,6 @@ class LiveJoin:
 
     @property
     def title(self) -> str:
-        """The scenario's name."""
         return self.inbox.scenario.title
 
     @property
@@ -94,7 +93,6 @@ class LiveJoin:
         self.latencies += [committed - put_at for put_at in self.inbox.put_at[before : self.files]]
 
     def figures(self) -> dict[str, str]:
-        """Return what the board shows."""
         pace, chart = "", draw_sparkline(self.durations[-CHARTED:])
         if self.durations:
             later = self.rows - 2 * self.inbox.pace.rows

@@ -131,7 +131,6 @@ class BISort:
         return cls.from_sorted(batch["keys"].to_numpy(), batch["row_ids"].to_numpy())
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         self.main.check()
         self.buffer.check()
         assert self.buffer.size < max(self.limit(self.last_batch), 1)

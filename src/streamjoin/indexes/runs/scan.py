@@ -155,9 +155,7 @@ class Scan:
 
     @classmethod
     def from_arrow(cls, batch: pa.RecordBatch) -> Self:
-        """Load a snapshot."""
         return cls.from_sorted(batch["keys"].to_numpy(), batch["row_ids"].to_numpy())
 
     def check(self) -> None:
-        """Assert the invariant."""
         assert 0 <= self.size <= self.keys.size == self.row_ids.size

@@ -231,7 +231,6 @@ class SortedRun:
         return self.keys.nbytes + self.row_ids.nbytes + self.fine.nbytes + self.coarse.nbytes
 
     def check(self) -> None:
-        """Assert the invariants."""
         keys = self.keys[: self.size]
         assert np.all(keys[:-1] <= keys[1:])
         fine, coarse = keys[::KEYS], keys[:: KEYS * FINE]

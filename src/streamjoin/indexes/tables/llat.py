@@ -119,7 +119,6 @@ class LLAT:
         return int(self.entries.pointer[0]) * (self.width * 12 + 8) + self.entries.lasts.nbytes
 
     def check(self) -> None:
-        """Assert the invariants."""
         table = self.entries
         used = int(table.pointer[0])
         assert self.partitions <= used <= table.heads.size

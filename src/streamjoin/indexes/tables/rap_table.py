@@ -204,7 +204,6 @@ class RaPTable:
         return self.histogram.counts, self.histogram.least, self.histogram.greatest
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Yield what the probes find, some at a time."""
         if not self.size:
             return
         assert self.splitters is not None
@@ -249,7 +248,6 @@ class RaPTable:
         return index
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         self.storage.check()
         keys, row_ids, ends = self.storage.copy()
         assert keys.size == self.size == np.unique(row_ids).size

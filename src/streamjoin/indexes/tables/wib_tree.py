@@ -191,7 +191,6 @@ class WiBTree:
         self.nodes = grow_nodes(self.nodes)
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Yield what the probes find, some at a time."""
         if not self.size:
             return
         begins = np.empty(lower.size, np.int64)
@@ -241,7 +240,6 @@ class WiBTree:
         return index
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         table, held = self.entries, self.leaves
         order, leaf = [], 0
         while leaf != NONE:

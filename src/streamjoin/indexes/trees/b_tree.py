@@ -92,7 +92,6 @@ class BTree(WindowIndex):
         self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Yield what the probes find, some at a time."""
         if self.size:
             arguments = self.forest, self.base, lower, upper
             yield from hand_over(lower.size, lambda *place: find_batch(*arguments, *place))
@@ -109,6 +108,5 @@ class BTree(WindowIndex):
         return blocks.used_bytes(self.forest)
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         super().check()
         trees.check_tree(self.forest, 0)

@@ -94,7 +94,6 @@ class Link:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tree."""
         if isinstance(self.tree, Forest):
             return blocks.used_bytes(self.tree)
         return self.tree.keys.nbytes + self.tree.inners.nbytes
@@ -111,7 +110,6 @@ class BChain(WindowIndex):
         self.links = [Link(blocks.make_forest(1, LEAST))]
 
     def successor(self, capacity: int) -> Self:
-        """Make an empty index of the same kind."""
         return type(self)(capacity, self.length)
 
     @property
@@ -188,11 +186,9 @@ class BChain(WindowIndex):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all links."""
         return sum(link.nbytes for link in self.links)
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         super().check()
         first = 0
         for link in self.links:

@@ -196,7 +196,6 @@ class PIMTree(WindowIndex):
         return index
 
     def successor(self, capacity: int) -> Self:
-        """Make an empty index of the same kind."""
         return type(self)(capacity, self.merge_ratio, self.depth)
 
     @property
@@ -265,7 +264,6 @@ class PIMTree(WindowIndex):
             self.fresh_room = needed
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Yield what the probes find, some at a time."""
         if self.size:
             arguments = self.pim, self.base, lower, upper
             yield from hand_over(lower.size, lambda *place: find_batch(*arguments, *place))
@@ -285,7 +283,6 @@ class PIMTree(WindowIndex):
         return fixed + blocks.used_bytes(self.pim.fresh) + 2 * self.pim.uppers.nbytes
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         super().check()
         immutable.check_immutable(self.pim.fixed)
         lower, fresh = MIN_KEY, self.pim.fresh

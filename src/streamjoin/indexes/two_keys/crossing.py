@@ -52,7 +52,6 @@ class Crossing:
 
     @cached_property
     def lengths(self) -> Positions:
-        """How many matches each probe has."""
         probes = self.sought.lows.size
         lengths = np.empty(probes, np.int64)
         marks = None if self.scans else make_counts(self.places.size)
@@ -69,7 +68,6 @@ class Crossing:
         return int(self.lengths.sum())
 
     def of(self, flags: Flags) -> "Crossing":
-        """Return the matches of some probes only."""
         return replace(self, sought=self.sought.of(flags))
 
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:

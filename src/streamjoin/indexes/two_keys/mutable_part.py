@@ -140,7 +140,6 @@ class Intersection:
 
     @cached_property
     def lengths(self) -> Positions:
-        """How many matches each probe has."""
         counts = np.empty(self.sought.lows.size, np.int64)
         count_intersections(*self._slots, self.sought, *self._bits(), counts)
         return counts
@@ -149,7 +148,6 @@ class Intersection:
         return int(self.lengths.sum())
 
     def of(self, flags: Flags) -> "Intersection":
-        """Return the matches of some probes only."""
         return replace(self, sought=self.sought.of(flags))
 
     @property

@@ -150,13 +150,11 @@ class Permutation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
         return sum(
             each.nbytes for each in (self.first, self.second, self.zones.least, self.zones.greatest)
         )
 
     def check(self) -> None:
-        """Assert the invariants."""
         self.first.check()
         self.second.check()
         assert self.first.size == self.second.size

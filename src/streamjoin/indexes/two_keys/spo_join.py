@@ -165,7 +165,6 @@ class SPOJoin:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all parts."""
         return self.mutable.nbytes + sum(part.nbytes for part in self.parts)
 
     def to_arrow(self) -> pa.RecordBatch:
@@ -194,7 +193,6 @@ class SPOJoin:
         return index
 
     def check(self) -> None:
-        """Assert the invariants; tests call this after every step."""
         self.mutable.check()
         for part in self.parts:
             part.check()

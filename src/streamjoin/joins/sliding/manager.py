@@ -28,7 +28,8 @@ choose layouts by, is forgotten if these are not stored.
 In one process all workers see all subwindows, so a probe is cut by rows: each worker takes a part
 of the key range, and looks into every subwindow (III-G3). Workers are threads, and kernels run
 without the GIL. On Spark a worker is a join core, with the subwindows of its share of the rows.
-What becomes of the matches is up to ``deliver``: gather columns, count them, or leave them.
+What becomes of the matches is up to ``deliver``, a function of `joins.pairs.deliver`: it gathers
+their columns, counts them, or leaves them where they are.
 """
 
 from collections import Counter
