@@ -53,7 +53,8 @@ from streamjoin.options.values import read_threads
 from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import check_watermark, read_time, write_time
 
 FORMAT = 5

@@ -46,7 +46,8 @@ from streamjoin.keys.sort_keys import encode
 from streamjoin.plans.arrivals import Orders, number_step
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.plan import JoinPlan
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 

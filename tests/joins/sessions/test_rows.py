@@ -13,7 +13,7 @@ from streamjoin.joins.build import make_engine
 from streamjoin.joins.sessions import rows as session_rows
 from streamjoin.joins.sessions.rows import SessionRows
 from streamjoin.options.checked import JoinOptions
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "a": pa.int64()})
 CONDITIONS = ["l.k = r.k", "l.k = r.k and l.a < r.a"]

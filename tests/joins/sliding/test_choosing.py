@@ -31,7 +31,7 @@ from streamjoin.joins.build import make_engine
 from streamjoin.joins.sliding import chain, sizes
 from streamjoin.joins.sliding.static import join_prepared
 from streamjoin.options.checked import JoinOptions
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 from tests.choice.test_structure_costs import NO_INDEX
 from tests.joins.small_streams import CONDITIONS, conditions, fitting, run, steps_of, streams
 from tests.oracle import join_by_count, join_by_time

@@ -32,7 +32,8 @@ from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import time_type, to_key
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine

@@ -37,7 +37,8 @@ from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
 from streamjoin.plans.batches import in_one_piece, split_by_bytes
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.spark.planning.schemas import conform
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
