@@ -18,7 +18,7 @@ from streamjoin.keys.operands import Side, evaluate_side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.plan import JoinPlan, KeyColumns
-from streamjoin.plans.prepared import Prepared, no_rows
+from streamjoin.plans.prepared import NO_ROWS, Intake, Prepared, Roles
 
 
 @dataclass
@@ -49,22 +49,22 @@ def prepare(
     """
     if is_over and plan.time_part is None:
         none, late = prepare(plan, side, batch.slice(0, 0)), np.arange(batch.num_rows)
-        return replace(none, positions=no_rows(), late=late)
+        return replace(none, intake=Intake(NO_ROWS, late))
     groups = plan.groups
     if groups is None:
         return prepare_matching(plan, side, batch, watermark)
     everything = prepare_matching(groups, side, batch, watermark)
     able = prepare_matching(plan, side, everything.rows)
     keys, can_match = able.keys, None
-    if able.positions is not None:
+    if able.intake.positions is not None:
         can_match = np.zeros(len(everything), np.bool_)
-        can_match[able.positions] = True
+        can_match[able.places] = True
         ranges = [np.zeros(len(everything), np.int64) for _ in plan.ranges]
         for column, known in zip(ranges, able.keys.ranges, strict=True):
-            column[able.positions] = known
+            column[able.places] = known
         ranges[plan.time_part or 0] = everything.keys.ranges[0]
         keys = KeyColumns(everything.keys.equalities, tuple(ranges), len(everything))
-    return replace(everything, plan=plan, keys=keys, can_match=can_match)
+    return replace(everything, plan=plan, keys=keys, roles=Roles(can_match=can_match))
 
 
 def prepare_matching(
@@ -75,7 +75,7 @@ def prepare_matching(
     Late rows go first and conditions on the row next, so that keys are computed only where these
     hold: ``l.a <> 0 and 10 / l.a < r.b`` does not divide by zero.
     """
-    chosen, late, null_times, newest = Selection(batch), no_rows(), 0, None
+    chosen, late, null_times, newest = Selection(batch), NO_ROWS, 0, None
     if plan.time_part is not None:
         times, has_time = plan.ranges[plan.time_part].keys(side, batch)
         if has_time is None:
@@ -101,13 +101,5 @@ def prepare_matching(
         has_keys = np.logical_and.reduce(missing)
         chosen.keep(has_keys)
         columns = columns.take(np.flatnonzero(has_keys))
-    return Prepared(
-        plan,
-        side,
-        chosen.batch,
-        columns,
-        positions=chosen.positions,
-        late=late,
-        null_times=null_times,
-        newest=newest,
-    )
+    intake = Intake(chosen.positions, late, null_times, newest)
+    return Prepared(plan, side, chosen.batch, columns, intake=intake)

@@ -130,8 +130,8 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
         if part == plan.time_part and not is_cut_by_window(batch, subwindow):
             continue
         checks.append(Check(column.values, batch.part_ranges(part)))
-    if subwindow.ordinals is not None and batch.visible is not None:
-        ordinals, (lower, upper) = subwindow.ordinals, batch.visible
+    if subwindow.ordinals is not None and batch.arrival is not None:
+        ordinals, (lower, upper) = subwindow.ordinals, batch.arrival.visible
         if lower.max() > ordinals.first or upper.min() < ordinals.last:
             checks.append(Check(None, [ordinals.rows(lower, upper)]))
     return checks

@@ -291,8 +291,8 @@ def meets(batch: Prepared, subwindow: Subwindow) -> bool:
     if batch.times is not None:
         lower, upper = batch.reach
         return lower <= subwindow.newest and upper >= subwindow.oldest
-    if subwindow.ordinals is not None and batch.visible is not None:
-        first, last = batch.visible
+    if subwindow.ordinals is not None and batch.arrival is not None:
+        first, last = batch.arrival.visible
         ordinals = subwindow.ordinals
         return bool(first.min() <= ordinals.last and last.max() >= ordinals.first)
     return True

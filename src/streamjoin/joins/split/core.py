@@ -209,5 +209,4 @@ def select_arrivals(found: Found, first: int, last: int) -> Found:
 
 def arrivals_of(found: Found) -> Any:
     """Return the arrival of each probe."""
-    assert found.batch.arrivals is not None
     return found.batch.arrivals[found.order]

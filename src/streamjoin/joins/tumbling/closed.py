@@ -195,8 +195,7 @@ class ClosedRows:
 
 def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
-    keys = first_keys(batch.keys, plan)
-    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
+    return batch.rekey(plan, first_keys(batch.keys, plan))
 
 
 class ClosingWindows(OnePiece):

@@ -235,7 +235,7 @@ class EagerWindow:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
         rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
-        return Prepared(self.plan, side, rows, held.keys(first), ordinals=ordinals)
+        return Prepared(self.plan, side, rows, held.keys(first), ordinals)
 
     @property
     def all_rows(self) -> dict[Side, Prepared]:

@@ -140,14 +140,12 @@ class JoinCore:
                 if batch.times is not None and len(batch):
                     received.summaries.append({"newest": int(batch.times.max())})
                 if self.number == 0:
-                    self.metrics.late += batch.late.size
-                    self.metrics.null_times += batch.null_times
+                    self.metrics.late += batch.intake.late.size
+                    self.metrics.null_times += batch.intake.null_times
                 return batch.ordinals % self.spec.cores == self.number
             count = received.sides[side].stored_count
-            self.metrics.late += int(np.count_nonzero(batch.late < count))
-            if batch.positions is None:
-                return np.arange(len(batch)) < count
-            return batch.positions < count
+            self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
+            return batch.places < count
 
         with self.metrics.engine(engine):
             yield from self.join(engine, batches, choose)

@@ -86,7 +86,7 @@ class StreamPacker:
             yield from self._pack_for_all(rows, summary)
             return
         batch = prepare(spec.routing_plan(), self.side, rows)
-        summary["null_times"] = batch.null_times
+        summary["null_times"] = batch.intake.null_times
         if table is None:
             yield from self._pack_for_all(batch.rows, summary)
             return
