@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 from itertools import chain
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,9 @@ import streamjoin as sj
 from streamjoin.api.snapshot_file import read_parts, write_parts
 from streamjoin.api.snapshots import FORMAT
 from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.sliding import sizes
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.plans.limits import Limits, use_limits
 
 TIME, COUNT = sj.TimeWindow("6 ms"), sj.CountWindow(12)
 TUMBLING, SESSION = sj.TumblingWindow("20 ms"), sj.SessionWindow("5 ms")
@@ -96,7 +95,7 @@ def push_some(join, first=0):
         join.push(left=rows(number, first=at), right=rows(number + 10, first=at))
 
 
-@patch.multiple(sizes, FEW_ROWS=8, LEAST_ROWS=8)  # several subwindows
+@use_limits(Limits(least_counted_rows=8, least_timed_rows=8))  # several subwindows
 def make(state):
     """Return a join of some kind, with rows in it."""
     if state.endswith("self-join"):

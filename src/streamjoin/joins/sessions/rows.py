@@ -33,7 +33,6 @@ from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared, Roles
 
 NONE, GONE = -1, -2
-MOST_GONE = 1 << 10  # rows that may be gone in any case
 
 
 @kernel
@@ -162,7 +161,8 @@ class SessionRows:
         self.nexts.values[rows] = GONE
         self.count -= rows.size
         gone = self.nexts.size - self.count
-        if 2 * gone > self.nexts.size and (gone >= MOST_GONE or not self.count):
+        are_many = gone >= self.plan.limits.most_gone or not self.count
+        if 2 * gone > self.nexts.size and are_many:
             self._compact()
 
     def renumber(self, kept: Keys) -> None:

@@ -40,7 +40,6 @@ from streamjoin.plans.window_keys import first_keys, word_keys
 if TYPE_CHECKING:
     from streamjoin.choice.algorithm import Adviser
 
-MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
 
 
