@@ -22,7 +22,7 @@ home of the earlier one, E, and there exactly once, whichever of the two comes f
     X, then E    X waits in a short buffer of passed batches; E, come home, is compared with it
 
 Nowhere else: E is stored at its home only, and E itself never finds X, wherever X is stored, since
-a row sees only rows that arrived before it (``Prepared.visible``). X may leave the buffer when all
+a row sees only rows that arrived before it (``Arrival.visible``). X may leave the buffer when all
 messages that go E's way and were sent before X have passed: either X's own expiry message, which
 goes that way, or a later batch. Looking after this buffer is the paper's T_ML.
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.splitjoin.simulation import Costs, Flow, Machine, Message, Node, Serve
-from streamjoin.joins.sliding.sizes import FEW_ROWS
 from streamjoin.joins.split.distribution import group_evenly
+from streamjoin.plans.limits import DEFAULT_LIMITS
 from streamjoin.plans.plan import SUBWINDOWS_PER_WINDOW
 
 
@@ -144,7 +144,8 @@ class HandshakeFlow(Flow):
 
 def turn_length(window: int, batch: int, cores: int) -> float:
     """Return how many batches a turn lasts: until a subwindow of a count window is full."""
-    return max(window / max(cores, SUBWINDOWS_PER_WINDOW), FEW_ROWS) / batch
+    share = window / max(cores, SUBWINDOWS_PER_WINDOW)
+    return max(share, DEFAULT_LIMITS.least_counted_rows) / batch
 
 
 def run_closed_loop(flow: Flow, messages: int, at_once: int) -> float:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,9 @@ import streamjoin as sj
 from streamjoin.api.snapshot_file import read_parts, write_parts
 from streamjoin.api.snapshots import FORMAT
 from streamjoin.joins.sessions.join import SessionJoin
-from streamjoin.joins.sliding import sizes
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.plans.limits import Limits, use_limits
 from streamjoin.windows import Window
 
 TIME, COUNT = sj.TimeWindow("6 ms"), sj.CountWindow(12)
@@ -99,7 +98,7 @@ def push_some(join: sj.StreamJoin, first: int = 0) -> None:
         join.push(left=rows(number, first=at), right=rows(number + 10, first=at))
 
 
-@patch.multiple(sizes, FEW_ROWS=8, LEAST_ROWS=8)  # several subwindows
+@use_limits(Limits(least_counted_rows=8, least_timed_rows=8))  # several subwindows
 def make(state: str) -> sj.StreamJoin:
     """Return a join of some kind, with rows in it."""
     if state.endswith("self-join"):

@@ -24,6 +24,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.kernels import interrupts
 from streamjoin.kernels.interrupts import Hold, Stopped, checkpoint, commit, hold_signals, lend
 from streamjoin.kernels.threads import share
+from streamjoin.plans.limits import Limits, use_limits
 
 EQUAL = {"on": "l.k = r.k", "time": "t", "delay": "5 ms"}
 BAND = {"on": "abs(l.v - r.v) <= 3", "time": "t", "delay": "5 ms"}
@@ -560,7 +561,7 @@ def test_candidates_are_checked_in_slices():
 
 
 def test_many_probes_are_cut():
-    with patch("streamjoin.joins.sliding.manager.MOST_SLICE_ROWS", 100):
+    with use_limits(Limits(most_slice_rows=100)):
         left, right = pa.table({"x": range(1000)}), pa.table({"x": range(2000)})
         joined, count = checkpoints_of(
             lambda: sj.join_tables(left, right, on="abs(l.x - r.x) <= 1", threads=1)

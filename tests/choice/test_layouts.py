@@ -8,7 +8,7 @@ import streamjoin as sj
 from streamjoin.choice.structure import choose_layout
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import Layout
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "a": pa.int64(), "b": pa.int64(), "t": pa.int64()})
 SCHEMAS = {"left": SCHEMA, "right": SCHEMA}

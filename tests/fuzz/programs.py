@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from .cases import Case
-from .running import SMALL, Outcome, arguments, watermark_of
+from .running import SMALL_INDEXES, SMALL_LIMITS, Outcome, arguments, watermark_of
 
 
 def write_program(case: Case, outcome: Outcome) -> str:
@@ -21,10 +21,11 @@ def write_program(case: Case, outcome: Outcome) -> str:
         "    return pa.concat_tables(pieces)", "", "",
     ]  # fmt: skip
     if case.small:
-        lines += ["import importlib"]
+        lines += ["import importlib", "from streamjoin.plans.limits import Limits, use_limits"]
+        lines += [f"small = use_limits(Limits(**{SMALL_LIMITS}))", "small.__enter__()"]
         lines += [
             f'importlib.import_module("{module.__name__}").{name} = {value}'
-            for module, name, value in SMALL
+            for module, name, value in SMALL_INDEXES
         ]
     for side, name in (("l", "left"), ("r", "right")):
         if side == "r" and case.is_self:

@@ -14,17 +14,17 @@ import streamjoin as sj
 from streamjoin.errors import EvaluationError, SnapshotError, StreamJoinError
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.indexes.two_keys import spo_join
-from streamjoin.joins.pairs import rows as columns
-from streamjoin.joins.sliding import manager, sizes, whole_window
+from streamjoin.plans.limits import Limits, limits_in_use, use_limits
 
 from .cases import Case
 from .nested_loop import Pairs, is_in_order
 
 EPOCH = datetime(1970, 1, 1)
-SMALL = [  # where a few rows fill a subwindow
-    (sizes, "FEW_ROWS", 4), (sizes, "LEAST_ROWS", 4), (sizes, "LARGE_BATCH", 8),
-    (manager, "SLICE_ROWS", 2), (columns, "SMALL_PIECE_ROWS", 4),
-    (whole_window, "LEAST_EXPIRED_ROWS", 8),
+SMALL_LIMITS = {  # where a few rows fill a subwindow
+    "least_counted_rows": 4, "least_timed_rows": 4, "large_batch_rows": 8, "slice_rows": 2,
+    "small_piece_rows": 4, "least_expired_rows": 8,
+}  # fmt: skip
+SMALL_INDEXES = [
     (b_tree, "LEAST", 8), (chained_index, "LEAST", 8), (pim_tree, "LEAST", 8),
     (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "LARGE", 6),
 ]  # fmt: skip
@@ -48,11 +48,12 @@ class Outcome:
 @contextmanager
 def small_parts(case: Case) -> Iterator[None]:
     """Let subwindows be full with a few rows, if the case says so."""
-    before = [(module, name, getattr(module, name)) for module, name, _ in SMALL]
+    before = [(module, name, getattr(module, name)) for module, name, _ in SMALL_INDEXES]
     try:
-        for module, name, value in SMALL if case.small else ():
+        for module, name, value in SMALL_INDEXES if case.small else ():
             setattr(module, name, value)
-        yield
+        with use_limits(Limits(**SMALL_LIMITS) if case.small else limits_in_use()):
+            yield
     finally:
         for module, name, value in before:
             setattr(module, name, value)

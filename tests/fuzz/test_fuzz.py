@@ -5,6 +5,7 @@ import io
 import sys
 import time
 from collections import Counter
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_what_is_planted_is_found_made_small_and_written_down(what, oracle, monk
     assert len(small.parts) <= 2
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(write_program(small, still), {})
+        copy_context().run(exec, write_program(small, still), {})  # which may set limits
     found, expected = (line.split(maxsplit=1)[1] for line in printed.getvalue().splitlines())
     assert found == str(sorted(still.found.elements()))
     assert expected == str(sorted(still.expected.elements()))

@@ -15,8 +15,17 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.conditions.recognition import parse_condition
 from streamjoin.indexes.catalogue import TWO_KEYS
+from streamjoin.plans.limits import Limits
 from tests.oracle import Pairs, Predicate, Row, Steps
 
+TINY = Limits(  # chains, sealing, late indexes and expiry all happen within a few rows
+    least_counted_rows=4,
+    least_timed_rows=4,
+    large_batch_rows=8,
+    slice_rows=2,
+    least_expired_rows=8,
+    small_piece_rows=8,
+)
 SCHEMA = pa.schema(
     {"id": pa.int64(), "t": pa.int64(), "k": pa.int64(), "s": pa.string(), "a": pa.int64(),
      "b": pa.int32(), "x": pa.float64(), "o": pa.int64()}

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.sliding import sizes
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.small_streams import CONDITIONS, check, conditions, pairs, steps_of, streams, table
 from tests.oracle import join_by_count, join_by_time
 
@@ -20,9 +20,9 @@ batch_rows = st.sampled_from([1, 3, 10, 1000])
 
 
 @pytest.fixture(autouse=True)
-def tiny_subwindows(monkeypatch):
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+def tiny_subwindows():
+    with use_limits(Limits(least_counted_rows=4, least_timed_rows=4)):
+        yield
 
 
 def joined(result):

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS, WHOLE_WINDOWS
-from streamjoin.joins.pairs import rows as columns
-from streamjoin.joins.sliding import manager, sizes, whole_window
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
+from streamjoin.plans.limits import use_limits
 from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
+    TINY,
     check,
     conditions,
     duckdb_pairs,
@@ -36,13 +36,9 @@ from tests.oracle import join_by_count, join_by_time
 
 
 @pytest.fixture(autouse=True)
-def tiny_subwindows(monkeypatch):
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
-    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(manager, "SLICE_ROWS", 2)
-    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
-    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 8)
+def tiny_subwindows():
+    with use_limits(TINY):
+        yield
 
 
 every_join = pytest.mark.parametrize(

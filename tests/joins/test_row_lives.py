@@ -5,22 +5,21 @@ has written at the end is compared with nested loops, and with which rows have e
 """
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 import streamjoin as sj
 from streamjoin.api import table_join
 from streamjoin.joins.engine import Engine
-from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.pairs.deliver import gather, leave_and_name
-from streamjoin.joins.sliding import manager, sizes, whole_window
-from streamjoin.joins.tumbling import closed
 from streamjoin.options.checked import JoinOptions
+from streamjoin.plans.limits import use_limits
 from tests import oracle
 from tests.joins.closing import window_oracle
+from tests.joins.small_streams import TINY
 
 SIDES = ("left", "right")
 BAND, EQUAL = "abs(l.x - r.x) <= 1", "l.k = r.k"
@@ -125,13 +124,9 @@ class Diary:
 
 
 @pytest.fixture(autouse=True)
-def small_windows(monkeypatch):
-    for module, name, value in [
-        (sizes, "FEW_ROWS", 4), (sizes, "LEAST_ROWS", 4), (sizes, "LARGE_BATCH", 8),
-        (manager, "SLICE_ROWS", 2), (whole_window, "LEAST_EXPIRED_ROWS", 4),
-        (columns, "SMALL_PIECE_ROWS", 4), (closed, "MOST_JOIN_BYTES", 1 << 30),
-    ]:  # fmt: skip
-        monkeypatch.setattr(module, name, value)
+def small_windows():
+    with use_limits(replace(TINY, least_expired_rows=4, small_piece_rows=4)):
+        yield
 
 
 def make(on, window, **options):
@@ -410,4 +405,5 @@ def test_nobody_is_told_anything_without_an_observer():
     assert not engine.plan.names_rows
     [batch] = engine.executor.rows["left"]
     assert batch.ordinals is None
-    assert np.array_equal(batch.positions if batch.positions is not None else [], [])
+    assert batch.arrival is None
+    assert batch.intake.positions is None

@@ -21,7 +21,7 @@ from streamjoin.joins.sliding.manager import Manager
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 from streamjoin.spark.api import make_spec
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.closing_core import ClosingCore

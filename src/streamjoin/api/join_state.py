@@ -24,6 +24,7 @@ from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch, copy_batch
+from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.times import ticks, time_type, to_key
 
@@ -39,6 +40,7 @@ class JoinState:
     engine: Engine | None = None
     growth: Growth = field(default_factory=Growth)
     observer: LifeObserver | None = None  # of what becomes of each row
+    limits: Limits = field(default_factory=limits_in_use)  # a source may make the engine
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -169,7 +171,9 @@ class JoinState:
             return [], []
         schemas = opening.schemas | {side: batch.schema for side, batch in batches.items()}
         is_one = is_self and not opening.has_rows
-        engine = make_engine(self.config, schemas, is_self=is_one, observer=self.observer)
+        engine = make_engine(
+            self.config, schemas, is_self=is_one, observer=self.observer, limits=self.limits
+        )
         waited: list[Delivery] = []
         with ignore_commits(), engine.attempt_whole():  # or all goes on waiting, without an engine
             for step in opening.steps:

@@ -53,7 +53,8 @@ from streamjoin.options.values import read_threads
 from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
 from streamjoin.plans.plan import SIDES, Layout
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Arrival, Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import check_watermark, read_time, write_time
 
 FORMAT = 5
@@ -170,9 +171,10 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
 
 def numbers_of(batch: Prepared) -> dict[str, Keys]:
     """Return the numbers of rows that wait, where they have any."""
-    if batch.ordinals is None or batch.arrivals is None or batch.visible is None:
+    if batch.ordinals is None or batch.arrival is None:
         return {}
-    return dict(zip(NUMBERS, (batch.ordinals, batch.arrivals, *batch.visible), strict=True))
+    numbers = batch.ordinals, batch.arrival.numbers, *batch.arrival.visible
+    return dict(zip(NUMBERS, numbers, strict=True))
 
 
 def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
@@ -294,7 +296,7 @@ def load_collected(engine: Engine, side: Side, files: Parts) -> Prepared:
     check_numbers(last, len(batch), came[OTHER[side]], least=-1, strictly=False)
     refuse_unless(first.dtype == np.int64 and first.size == last.size, "a number is missing")
     refuse_unless(bool((first <= last + 1).all()), "a row meets what came after it")
-    batch.ordinals, batch.arrivals, batch.visible = ordinals, arrivals, (first, last)
+    batch.ordinals, batch.arrival = ordinals, Arrival(arrivals, (first, last))
     return batch
 
 

@@ -102,7 +102,7 @@ def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Delive
     """Join two tables, whose rows are all there; ``deliver`` says what becomes of matches."""
     push = engine.prepare(batches)
     for batch in push.prepared.values():
-        batch.visible = None  # all of the other table's rows
+        batch.arrival = None  # all of the other table's rows
     engine.arrive(push)
     if engine.executor.closing is not None:
         items = engine.executor.closing.join_all(push.prepared, deliver)

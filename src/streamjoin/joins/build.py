@@ -32,23 +32,29 @@ from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key, check_ranges
 from streamjoin.plans.batches import joined_schema
 from streamjoin.plans.binding import bind, bind_order
+from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
 
 @deep
 def make_plan(
-    config: JoinOptions, schemas: dict[Side, pa.Schema], seed: int | None = None
+    config: JoinOptions,
+    schemas: dict[Side, pa.Schema],
+    seed: int | None = None,
+    limits: Limits | None = None,
 ) -> JoinPlan:
     """Bind a configuration to the schemas of both sides; refuse an algorithm that does not fit.
 
-    ``seed`` is that of hashes, the secret of this process if None.
+    ``seed`` is that of hashes, the secret of this process if None; ``limits`` are those in use if
+    None.
     """
     condition = config.condition(schemas["left"], schemas["right"])
     plan = bind(condition, config.window, config.time, schemas)
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     check_key(config.algorithm, plan.has_key, config.on)
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
+    plan = replace(plan, limits=limits or limits_in_use())
     return plan.seeded(process_seed() if seed is None else seed)
 
 
@@ -62,15 +68,16 @@ def make_engine(
     manager: Callable[..., Manager] = Manager,
     seed: int | None = None,
     observer: LifeObserver | None = None,
+    limits: Limits | None = None,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
-    each row.
+    each row; ``limits`` are those in use if None.
     """
-    plan, algorithm = make_plan(config, schemas, seed), config.algorithm
+    plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
     plan = replace(plan, names_rows=observer is not None)
     schema = joined_schema(schemas["left"], schemas["right"])
     ordering = config.ordering

@@ -46,7 +46,8 @@ from streamjoin.keys.sort_keys import encode
 from streamjoin.plans.arrivals import Orders, number_step
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.plan import JoinPlan
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
 
@@ -217,7 +218,7 @@ class Engine:
         push = self.prepare(batches)
         if choose is not None:
             for side, batch in push.prepared.items():
-                batch.is_stored = choose(side, batch)
+                push.prepared[side] = batch.with_stored(choose(side, batch))
         take_lives_back = self.mark_lives()
         try:
             self.arrive(push)
@@ -369,12 +370,13 @@ class Engine:
 
     def count(self, push: PreparedPush) -> None:
         """Count what has come."""
-        for side, rows in push.prepared.items():
+        for side, batch in push.prepared.items():
+            intake = batch.intake
             self.counters.rows[side] += push.rows[side].num_rows
-            self.counters.late += rows.late.size
-            self.counters.null_times += rows.null_times
-            if rows.newest is not None:
-                self.newest[side] = max(self.newest.get(side, rows.newest), rows.newest)
+            self.counters.late += intake.late.size
+            self.counters.null_times += intake.null_times
+            if intake.newest is not None:
+                self.newest[side] = max(self.newest.get(side, intake.newest), intake.newest)
 
     def restore_arrived(self, rows: Mapping[Side, int]) -> None:
         """Continue counting from the rows that had arrived when the state was saved."""

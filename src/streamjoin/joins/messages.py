@@ -33,9 +33,7 @@ class Step:
 
     def arrivals(self, side: Side, places: RowIds | slice = slice(None)) -> Keys:
         """Return the arrivals of rows, by their places in a batch."""
-        arrivals = self.batches[side].arrivals
-        assert arrivals is not None
-        return arrivals[places]
+        return self.batches[side].arrivals[places]
 
 
 @dataclass(frozen=True)

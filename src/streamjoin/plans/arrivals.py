@@ -18,7 +18,7 @@ import numpy as np
 
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.prepared import Arrival, Prepared
 
 Batches = Mapping[Side, Prepared]
 Counts = Mapping[Side, int]
@@ -36,14 +36,14 @@ def number_step(
     first = sum(arrived.values())
     for side, batch in batches.items():
         other = OTHER[side]
-        places = np.arange(len(batch)) if batch.positions is None else batch.positions
+        places = batch.places
         before = others_before(side, counts, orders)
         if not isinstance(before, int):
             before = before[places]
         batch.ordinals = arrived[side] + places
-        batch.arrivals = first + places + before
         met = arrived[other] + before + np.zeros_like(places)
-        batch.visible = (np.zeros_like(met) if window is None else met - window[other], met - 1)
+        oldest = np.zeros_like(met) if window is None else met - window[other]
+        batch.arrival = Arrival(first + places + before, (oldest, met - 1))
 
 
 def others_before(side: Side, counts: Counts, orders: Orders) -> Keys | int:

@@ -24,6 +24,7 @@ from streamjoin.keys.hashing import FIXED, hash_columns
 from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.window_part import WindowPart
+from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
 
 SIDES: tuple[Side, Side] = ("left", "right")
 SUBWINDOWS_PER_WINDOW = 2  # or one a core if there are more cores
@@ -111,6 +112,7 @@ class JoinPlan:
     closes: bool = False  # `Window.closes`
     seed: int = FIXED  # of hashes
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
+    limits: Limits = DEFAULT_LIMITS
 
     def seeded(self, seed: int) -> "JoinPlan":
         """Return the same plan with other hashes."""

@@ -1,31 +1,35 @@
 """A prepared batch: the rows that can match, their keys, and the order an index wants them in.
 
-Preparing is where a batch can fail (a type that changed, an overflow), so a push prepares all its
-batches before it touches any state. Rows that can never match are left behind here: a NULL in a
-key, a condition on the row alone that is false, a time that is NULL or before the watermark. Only
-session windows keep some of them: those with a time and the keys of a session can make it longer.
-
 A batch is sorted at most once for each layout, and the order serves both uses of it: probing the
 other side's subwindows and inserting into this side's newest (PanJoin III-A, step 2).
+
+What else is known of the rows comes in pieces, by how long it holds::
+
+    ordinals    as long as a row is held, if rows are numbered
+    roles       as long as a row is held, which can match; until the batch is stored, which are
+    arrival     until the batch is stored: when the rows came, and whom they meet
+    intake      until the batch is counted: what it was like with the rows that were left out
+
+So ``take``, which is how rows are selected to be stored, keeps the first two.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.kernels.compile import Flags, Keys, RowIds
-from streamjoin.keys.bound_terms import EqualityPart, RangePart
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.operands import Side, evaluate_side
+from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
-from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import copy_batch, in_one_piece, take_rows
 from streamjoin.plans.plan import JoinPlan, KeyColumns, Layout
+
+NO_ROWS = np.empty(0, np.int64)  # their positions
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,53 @@ class SortedRows:
     keys: Keys  # index keys, ascending
 
 
-def no_rows() -> NDArray[np.int64]:
-    """Return the positions of no rows."""
-    return np.empty(0, np.int64)
+class Arrival(NamedTuple):
+    """When the rows of a step came, among those of both streams, and whom each of them meets."""
+
+    numbers: Keys  # each row's place among the rows of both streams
+    visible: Range  # the other stream's ordinals that each row meets
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[Arrival]") -> "Arrival":
+        """Put those of some batches one after the other."""
+        lower, upper = zip(*(part.visible for part in parts), strict=True)
+        numbers = np.concatenate([part.numbers for part in parts])
+        return cls(numbers, (np.concatenate(lower), np.concatenate(upper)))
+
+
+class Roles(NamedTuple):
+    """What rows are there for: by default, all can match, and all are stored after probing."""
+
+    is_stored: Flags | None = None  # the others are stored by another core; None: all
+    can_match: Flags | None = None  # the others only make a session longer; None: all
+
+    def matching(self, size: int) -> Flags:
+        """Which of so many rows can match."""
+        return np.ones(size, np.bool_) if self.can_match is None else self.can_match
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[Roles]", sizes: Sequence[int]) -> "Roles":
+        """Put those of some batches, of these sizes, one after the other; all are to be stored."""
+        if all(part.can_match is None for part in parts):
+            return EVERY_ROLE
+        flags = [part.matching(size) for part, size in zip(parts, sizes, strict=True)]
+        return cls(can_match=np.concatenate(flags))
+
+    def take(self, rows: slice | NDArray[Any]) -> "Roles":
+        """Select rows, to be stored."""
+        return EVERY_ROLE if self.can_match is None else Roles(can_match=self.can_match[rows])
+
+
+class Intake(NamedTuple):
+    """What a batch was like when it came, with the rows that were left out."""
+
+    positions: NDArray[np.int64] | None = None  # where the rows that are left stood; None: all are
+    late: NDArray[np.int64] = NO_ROWS  # where rows stood that came too late
+    null_times: int = 0  # rows without a time
+    newest: int | None = None  # the latest time
+
+
+EVERY_ROLE, NOTHING_LEFT_OUT = Roles(), Intake()
 
 
 @dataclass
@@ -49,20 +97,27 @@ class Prepared:
     side: Side
     rows: pa.RecordBatch
     keys: KeyColumns
-    positions: NDArray[np.int64] | None = None  # where the rows stood in their batch; None: all
-    ordinals: Keys | None = None  # count windows, inner order: each row's place in its stream
-    visible: Range | None = None  # count windows: the other stream's ordinals that each row meets
-    arrivals: Keys | None = None  # ordered joins: each row's place among the rows of both streams
-    late: NDArray[np.int64] = field(default_factory=no_rows)  # where rows stood that came too late
-    null_times: int = 0
-    newest: int | None = None  # the latest time in the whole batch
-    is_stored: Flags | None = None  # the rows that are stored after probing; None: all
-    can_match: Flags | None = None  # session windows: the others only make a session longer
+    ordinals: Keys | None = None  # each row's place in its stream, if rows are numbered
+    roles: Roles = EVERY_ROLE
+    arrival: Arrival | None = None  # if rows are numbered
+    intake: Intake = NOTHING_LEFT_OUT
     _sorted: dict[Layout, SortedRows] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return self.rows.num_rows
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Where the rows stood in the batch that they came in."""
+        places = self.intake.positions
+        return np.arange(len(self)) if places is None else places
+
+    @property
+    def arrivals(self) -> Keys:
+        """Each row's place among the rows of both streams, where they are numbered."""
+        assert self.arrival is not None
+        return self.arrival.numbers
 
     @property
     def times(self) -> Keys | None:
@@ -124,21 +179,23 @@ class Prepared:
     @property
     def matching(self) -> Flags:
         """Which rows can match."""
-        return np.ones(len(self), np.bool_) if self.can_match is None else self.can_match
+        return self.roles.matching(len(self))
 
     @property
     def stored_count(self) -> int:
         """How many rows are stored."""
-        return len(self) if self.is_stored is None else int(np.count_nonzero(self.is_stored))
+        is_stored = self.roles.is_stored
+        return len(self) if is_stored is None else int(np.count_nonzero(is_stored))
 
     def with_stored(self, is_stored: Flags | None) -> "Prepared":
         """Return the same rows, of which others are stored; what is sorted already serves both."""
-        return replace(self, is_stored=is_stored)
+        return replace(self, roles=Roles(is_stored, self.roles.can_match))
 
     @cached_property
     def stored(self) -> "Prepared":
         """The rows that are stored."""
-        return self if self.is_stored is None else self.select(self.is_stored)
+        is_stored = self.roles.is_stored
+        return self if is_stored is None else self.select(is_stored)
 
     def select(self, flags: Flags) -> "Prepared":
         """Return the rows that are marked; where they are sorted already, they stay so."""
@@ -155,14 +212,12 @@ class Prepared:
 
     def copy(self) -> "Prepared":
         """Return a copy: rows and keys may share the memory of who gave them."""
-        return Prepared(
-            self.plan,
-            self.side,
-            copy_batch(self.rows),
-            KeyColumns.concatenate([self.keys]),
-            ordinals=self.ordinals,
-            can_match=self.can_match,
-        )
+        taken = self.take(slice(None))
+        return replace(taken, rows=copy_batch(self.rows), keys=KeyColumns.concatenate([self.keys]))
+
+    def rekey(self, plan: JoinPlan, keys: KeyColumns) -> "Prepared":
+        """Return the same rows under another plan, by which all of them can match."""
+        return Prepared(plan, self.side, self.rows, keys, self.ordinals)
 
     def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
@@ -176,8 +231,8 @@ class Prepared:
             self.side,
             batch,
             self.keys.take(rows),
-            ordinals=None if self.ordinals is None else self.ordinals[rows],
-            can_match=None if self.can_match is None else self.can_match[rows],
+            None if self.ordinals is None else self.ordinals[rows],
+            self.roles.take(rows),
         )
 
 
@@ -186,111 +241,14 @@ def concatenate(batches: Sequence[Prepared]) -> Prepared:
     first = batches[0]
     if len(batches) == 1:
         return first
-    one = Prepared(
+    ordinals = [batch.ordinals for batch in batches if batch.ordinals is not None]
+    arrivals = [batch.arrival for batch in batches if batch.arrival is not None]
+    return Prepared(
         first.plan,
         first.side,
         in_one_piece([batch.rows for batch in batches], first.rows.schema),
         KeyColumns.concatenate([batch.keys for batch in batches]),
-    )
-    if first.arrivals is not None:
-        one.arrivals = np.concatenate([batch.arrivals for batch in batches])
-    if first.ordinals is not None:
-        one.ordinals = np.concatenate([batch.ordinals for batch in batches])
-    if any(batch.can_match is not None for batch in batches):
-        one.can_match = np.concatenate([batch.matching for batch in batches])
-    if first.visible is not None:
-        lower, upper = zip(*(batch.visible for batch in batches), strict=True)
-        one.visible = np.concatenate(lower), np.concatenate(upper)
-    return one
-
-
-@dataclass
-class Selection:
-    """Some rows of a batch, and where they stood in it."""
-
-    batch: pa.RecordBatch
-    positions: NDArray[np.int64] | None = None  # None: all rows
-
-    def keep(self, flags: Flags) -> None:
-        """Leave the other rows out."""
-        if not flags.all():
-            chosen = np.flatnonzero(flags)
-            self.batch = take_rows(self.batch, chosen)
-            self.positions = chosen if self.positions is None else self.positions[chosen]
-
-
-def prepare(
-    plan: JoinPlan,
-    side: Side,
-    batch: pa.RecordBatch,
-    watermark: int | None = None,
-    is_over: bool = False,
-) -> Prepared:
-    """Evaluate a batch's keys and drop the rows that cannot match, nor make a session longer.
-
-    Once a stream ``is_over``, all rows are late; where there are times, the watermark says so.
-    """
-    if is_over and plan.time_part is None:
-        none, late = prepare(plan, side, batch.slice(0, 0)), np.arange(batch.num_rows)
-        return replace(none, positions=no_rows(), late=late)
-    groups = plan.groups
-    if groups is None:
-        return prepare_matching(plan, side, batch, watermark)
-    everything = prepare_matching(groups, side, batch, watermark)
-    able = prepare_matching(plan, side, everything.rows)
-    keys, can_match = able.keys, None
-    if able.positions is not None:
-        can_match = np.zeros(len(everything), np.bool_)
-        can_match[able.positions] = True
-        ranges = [np.zeros(len(everything), np.int64) for _ in plan.ranges]
-        for column, known in zip(ranges, able.keys.ranges, strict=True):
-            column[able.positions] = known
-        ranges[plan.time_part or 0] = everything.keys.ranges[0]
-        keys = KeyColumns(everything.keys.equalities, tuple(ranges), len(everything))
-    return replace(everything, plan=plan, keys=keys, can_match=can_match)
-
-
-def prepare_matching(
-    plan: JoinPlan, side: Side, batch: pa.RecordBatch, watermark: int | None = None
-) -> Prepared:
-    """Evaluate a batch's keys and drop the rows that cannot match.
-
-    Late rows go first and conditions on the row next, so that keys are computed only where these
-    hold: ``l.a <> 0 and 10 / l.a < r.b`` does not divide by zero.
-    """
-    chosen, late, null_times, newest = Selection(batch), no_rows(), 0, None
-    if plan.time_part is not None:
-        times, has_time = plan.ranges[plan.time_part].keys(side, batch)
-        if has_time is None:
-            has_time = np.ones(times.size, np.bool_)
-        on_time = has_time if watermark is None else has_time & (times >= watermark)
-        null_times = int(times.size - has_time.sum())
-        late = np.flatnonzero(has_time & ~on_time)
-        newest = int(times[has_time].max()) if has_time.any() else None
-        chosen.keep(on_time)
-    condition = plan.filters[side]
-    if condition is not None:
-        passed = evaluate_side(condition, side, chosen.batch)
-        chosen.keep(numpy_of(passed.cast(pa.bool_()), False))
-    parts: list[EqualityPart | RangePart] = [*plan.equalities, *plan.ranges]
-    keys = [part.keys(side, chosen.batch) for part in parts]
-    columns = KeyColumns(
-        tuple(each for each, _ in keys[: len(plan.equalities)]),
-        tuple(each for each, _ in keys[len(plan.equalities) :]),
-        chosen.batch.num_rows,
-    )
-    missing = [has_key for _, has_key in keys if has_key is not None]
-    if missing:
-        has_keys = np.logical_and.reduce(missing)
-        chosen.keep(has_keys)
-        columns = columns.take(np.flatnonzero(has_keys))
-    return Prepared(
-        plan,
-        side,
-        chosen.batch,
-        columns,
-        positions=chosen.positions,
-        late=late,
-        null_times=null_times,
-        newest=newest,
+        np.concatenate(ordinals) if ordinals else None,
+        Roles.concatenate([batch.roles for batch in batches], [len(batch) for batch in batches]),
+        Arrival.concatenate(arrivals) if arrivals else None,
     )

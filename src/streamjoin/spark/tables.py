@@ -33,7 +33,8 @@ from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.batches import in_one_piece
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.spark.planning.inputs import Inputs, backticks
 from streamjoin.spark.planning.schemas import conform, name_plainly, plain_names
 from streamjoin.spark.planning.spec import JoinSpec

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from benchmarks.splitjoin.handshake import ChainedCore, Handshake
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.sliding import sizes
 from streamjoin.options.checked import JoinOptions
+from streamjoin.plans.limits import Limits, use_limits
 from streamjoin.plans.plan import SIDES
 
 SCHEMA = pa.schema({"x": pa.int64(), "t": pa.timestamp("us"), "id": pa.int64()})
@@ -28,9 +28,9 @@ windows = st.one_of(
 
 
 @pytest.fixture(autouse=True)
-def tiny_subwindows(monkeypatch):
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+def tiny_subwindows():
+    with use_limits(Limits(least_counted_rows=4, least_timed_rows=4)):
+        yield
 
 
 def batches_of(steps):

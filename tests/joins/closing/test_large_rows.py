@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins.sessions import join as sessions
 from streamjoin.joins.tumbling import eager_window
-from streamjoin.joins.tumbling import join as tumbling
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.closing.small_rows import SESSION, both_emits, both_windows, pairs, rows
 
 MOST = 20  # rows of a batch
@@ -26,8 +25,8 @@ def small_batches(monkeypatch):
         return concatenate(batches)
 
     monkeypatch.setattr(pa, "concat_batches", limited)
-    for module in (tumbling, sessions):
-        monkeypatch.setattr(module, "MOST_JOIN_BYTES", 300)
+    with use_limits(Limits(join_bytes=300)):
+        yield
 
 
 def pushed(join, windows, each=3):

@@ -9,6 +9,7 @@ import pytest
 import streamjoin as sj
 from streamjoin.joins.pairs import candidates
 from streamjoin.joins.pairs.candidates import keep_inside, mark_inside
+from streamjoin.plans.limits import Limits, use_limits
 
 CONDITIONS = [
     "abs(l.a - r.a) <= 2",
@@ -33,13 +34,13 @@ def pairs(result):
 
 @pytest.mark.parametrize("on", CONDITIONS)
 @pytest.mark.parametrize("block", [1, 7, 100])
-def test_any_block_size_gives_the_same_pairs(monkeypatch, on, block):
+def test_any_block_size_gives_the_same_pairs(on, block):
     left, right = make(60, 1), make(50, 2)
     expected = pairs(sj.join_tables(left, right, on=on))
     assert expected
-    monkeypatch.setattr(candidates, "BLOCK_PAIRS", block)
-    assert pairs(sj.join_tables(left, right, on=on, threads=1)) == expected
-    join = sj.StreamJoin(on, sj.CountWindow(1000), threads=1)
+    with use_limits(Limits(block_pairs=block)):
+        assert pairs(sj.join_tables(left, right, on=on, threads=1)) == expected
+        join = sj.StreamJoin(on, sj.CountWindow(1000), threads=1)
     assert pairs(join.push(left, right)) == expected
 
 
@@ -51,19 +52,20 @@ def test_blocks_are_never_larger_than_asked(monkeypatch):
         seen.append(probes.size)
         return original(batch, subwindow, probes, rows)
 
-    monkeypatch.setattr(candidates, "BLOCK_PAIRS", 50)
     monkeypatch.setattr(candidates, "apply_residuals", watch)
     left, right = make(100, 3), make(100, 4)
-    sj.join_tables(left, right, on="l.a >= 0 and r.a >= 0 and l.k <= r.k + 100 and l.a + r.a > 1")
+    on = "l.a >= 0 and r.a >= 0 and l.k <= r.k + 100 and l.a + r.a > 1"
+    with use_limits(Limits(block_pairs=50)):
+        sj.join_tables(left, right, on=on)
     assert sum(seen) == 100 * 100
     assert max(seen) <= 50
 
 
-def test_one_probe_with_more_candidates_than_a_block(monkeypatch):
-    monkeypatch.setattr(candidates, "BLOCK_PAIRS", 16)
+def test_one_probe_with_more_candidates_than_a_block():
     many = pa.table({"id": np.arange(1000), "a": np.zeros(1000, np.int64), "b": np.arange(1000)})
     one = pa.table({"id": [0], "a": [0], "b": [990]})
-    found = sj.join_tables(one, many, on="l.a = r.a and l.b <= r.b", threads=1)
+    with use_limits(Limits(block_pairs=16)):
+        found = sj.join_tables(one, many, on="l.a = r.a and l.b <= r.b", threads=1)
     assert sorted(found["id_right"].to_pylist()) == list(range(990, 1000))
 
 

@@ -2,28 +2,23 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
+from streamjoin.plans.limits import Limits
 
 steps = st.lists(st.tuples(st.integers(0, 40), st.floats(0, 1)), max_size=12)
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch):
-    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
-
-
+SMALL = Limits(small_piece_rows=4)
 some = settings(max_examples=40)
 
 
 @some
 @given(steps)
 def test_a_column_that_loses_its_first_values(steps):
-    column, expected, seen = Column(), [], []
+    column, expected, seen = Column(SMALL), [], []
     for count, share in steps:
         values = np.arange(len(expected), len(expected) + count) * 7
         column.append(values)
@@ -42,7 +37,7 @@ def test_a_column_that_loses_its_first_values(steps):
 @some
 @given(steps, st.booleans())
 def test_ordinals_that_lose_their_first_numbers(steps, gaps):
-    ordinals, expected, last = Ordinals(), [], 5
+    ordinals, expected, last = Ordinals(SMALL), [], 5
     for number, (count, share) in enumerate(steps):
         last += 3 if gaps and number % 3 == 2 else 0
         ordinals.append(np.arange(last, last + count))
@@ -70,7 +65,7 @@ def test_ordinals_whose_ends_only_look_as_if_they_ascended():
 @some
 @given(steps)
 def test_rows_that_roll(steps):
-    rows, expected, last = Rows(rolls=True), [], 0
+    rows, expected, last = Rows(rolls=True, limits=SMALL), [], 0
     for count, share in steps:
         if count:
             rows.append(pa.record_batch({"x": np.arange(last, last + count)}))
@@ -87,7 +82,7 @@ def test_rows_that_roll(steps):
 
 
 def test_pieces_of_rows_that_roll_stay_few_and_small():
-    rows, pieces, largest = Rows(rolls=True), [], []
+    rows, pieces, largest = Rows(rolls=True, limits=SMALL), [], []
     for first in range(3000):
         rows.append(pa.record_batch({"x": [first]}))
         if rows.size > 400:

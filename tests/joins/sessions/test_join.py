@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.conditions import parse_condition
 from streamjoin.joins.sessions import open_sessions
-from streamjoin.joins.sessions import rows as session_rows
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sessions.rows import SessionRows
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.closing.streams import before_1970, expected, go
 from tests.joins.closing.window_oracle import GROUPS, Arrived
 from tests.joins.small_streams import CONDITIONS, SCHEMA, conditions, streams
@@ -111,9 +111,8 @@ def test_after_every_step_rows_are_in_the_sessions_that_cutting_anew_gives(data,
     rows, window = before_1970(data.draw(streams(most=20))), sj.SessionWindow(gap)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SessionJoin, "expire", checked)
-        for module in (open_sessions, session_rows):
-            patch.setattr(module, "MOST_GONE", 0)
-        join = sj.StreamJoin(CONDITIONS[name][0], window, time="t", threads=1, emit=emit)
+        with use_limits(Limits(most_gone=0)):
+            join = sj.StreamJoin(CONDITIONS[name][0], window, time="t", threads=1, emit=emit)
         found, _ = go(data, join, rows, arrived := Arrived())
     assert found == expected(arrived.sides, name, window)
 

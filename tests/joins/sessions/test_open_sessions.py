@@ -5,10 +5,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from streamjoin.joins.sessions import open_sessions
 from streamjoin.joins.sessions.cutting import session_starts
 from streamjoin.joins.sessions.open_sessions import ZONE_BITS, OpenSessions
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
 
 ENDS = st.sampled_from([MIN_KEY, MIN_KEY + 1, -1, 0, MAX_KEY - 1, MAX_KEY])
 TIMES = st.one_of(st.integers(-15, 15), st.integers(-15, 15), ENDS)
@@ -20,8 +20,8 @@ steps = st.lists(st.one_of(pushes, pushes, TIMES, st.just(MAX_KEY + 1)), max_siz
 class Followed:
     """Open sessions, and all rows with the id of their session."""
 
-    def __init__(self, gap):
-        self.gap, self.open = gap, OpenSessions(gap)
+    def __init__(self, gap, limits=DEFAULT_LIMITS):
+        self.gap, self.open = gap, OpenSessions(gap, limits)
         self.groups, self.times, self.ids = (np.empty(0, np.int64) for _ in range(3))
 
     def push(self, groups, times):
@@ -65,22 +65,20 @@ class Followed:
 
 @given(steps, GAPS, st.sampled_from([0, 3, 1 << 10]))
 def test_every_step_gives_what_cutting_anew_gives(steps, gap, few):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(open_sessions, "MOST_GONE", few)
-        followed, ended = Followed(gap), MIN_KEY
-        for step in steps:
-            if isinstance(step, list):
-                # As in a join: no row comes that a session that has ended could reach.
-                rows = [row for row in step if row[1] >= ended + gap or ended == MIN_KEY]
-                groups, times = np.array(rows, np.int64).reshape(-1, 2).T.copy()
-                change = followed.push(groups, times)
-                most = np.bincount(change.into).max(initial=0)
-                event(f"sessions that became one: {min(int(most), 3)}")
-                followed.check()
-            else:
-                ended = max(ended, step)
-                followed.end(ended)
-                followed.check(ended)
+    followed, ended = Followed(gap, Limits(most_gone=few)), MIN_KEY
+    for step in steps:
+        if isinstance(step, list):
+            # As in a join: no row comes that a session that has ended could reach.
+            rows = [row for row in step if row[1] >= ended + gap or ended == MIN_KEY]
+            groups, times = np.array(rows, np.int64).reshape(-1, 2).T.copy()
+            change = followed.push(groups, times)
+            most = np.bincount(change.into).max(initial=0)
+            event(f"sessions that became one: {min(int(most), 3)}")
+            followed.check()
+        else:
+            ended = max(ended, step)
+            followed.end(ended)
+            followed.check(ended)
 
 
 def test_one_row_may_bridge_two_and_a_push_any_number():

@@ -1,6 +1,7 @@
 """The rows of sessions against lists: rings that grow, become one, are forgotten and compacted."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.sessions import rows as session_rows
 from streamjoin.joins.sessions.rows import SessionRows
 from streamjoin.options.checked import JoinOptions
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.limits import Limits
+from streamjoin.plans.preparing import prepare
 
 SCHEMA = pa.schema({"k": pa.int64(), "t": pa.int64(), "a": pa.int64()})
 CONDITIONS = ["l.k = r.k", "l.k = r.k and l.a < r.a"]
@@ -47,42 +48,40 @@ acts = st.one_of(
 @pytest.mark.parametrize("on", CONDITIONS)
 @given(steps=st.lists(acts, max_size=15), few=st.sampled_from([0, 5, 1000]))
 def test_any_steps(on, steps, few):
-    plan, known, came = PLANS[on], defaultdict(dict), 0
+    plan, known, came = replace(PLANS[on], limits=Limits(most_gone=few)), defaultdict(dict), 0
     held = SessionRows(plan, "left")
     held.open(SESSIONS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_rows, "MOST_GONE", few)
-        for step in steps:
-            if isinstance(step, list):
-                sessions, nulls = zip(*step, strict=True)
-                held.append(batch(plan, came, nulls))
-                held.add_last(np.array(sessions, np.int64))
-                for session, null in step:
-                    known[session][came] = not null or on == CONDITIONS[0]
-                    came += 1
-            elif isinstance(step, tuple):
-                gone, into = step
-                if gone != into:
-                    held.merge(np.array([gone]), np.array([into]))
-                    known[into] |= known.pop(gone, {})
-            else:
-                ended = np.array(sorted(step), np.int64)
-                held.expire(ended, held.of(ended)[0])
-                for session in step:
-                    known.pop(session, None)
-            held.check()
-            for session in range(SESSIONS):
-                rows, found = held.of(np.array([session]))
-                assert (found == 0).all()
-                able, _ = held.can_match(rows, found)
-                keys = held.held.keys().equalities[0]
-                assert set(keys[rows].tolist()) == set(known[session])
-                assert set(keys[able].tolist()) == {k for k, fits in known[session].items() if fits}
-                if rows.size:
-                    taken = held.take(rows)
-                    assert taken.rows["k"].to_pylist() == keys[rows].tolist()
-                    assert taken.keys.equalities[0].tolist() == keys[rows].tolist()
-            assert held.count == sum(map(len, known.values()))
+    for step in steps:
+        if isinstance(step, list):
+            sessions, nulls = zip(*step, strict=True)
+            held.append(batch(plan, came, nulls))
+            held.add_last(np.array(sessions, np.int64))
+            for session, null in step:
+                known[session][came] = not null or on == CONDITIONS[0]
+                came += 1
+        elif isinstance(step, tuple):
+            gone, into = step
+            if gone != into:
+                held.merge(np.array([gone]), np.array([into]))
+                known[into] |= known.pop(gone, {})
+        else:
+            ended = np.array(sorted(step), np.int64)
+            held.expire(ended, held.of(ended)[0])
+            for session in step:
+                known.pop(session, None)
+        held.check()
+        for session in range(SESSIONS):
+            rows, found = held.of(np.array([session]))
+            assert (found == 0).all()
+            able, _ = held.can_match(rows, found)
+            keys = held.held.keys().equalities[0]
+            assert set(keys[rows].tolist()) == set(known[session])
+            assert set(keys[able].tolist()) == {k for k, fits in known[session].items() if fits}
+            if rows.size:
+                taken = held.take(rows)
+                assert taken.rows["k"].to_pylist() == keys[rows].tolist()
+                assert taken.keys.equalities[0].tolist() == keys[rows].tolist()
+        assert held.count == sum(map(len, known.values()))
 
 
 def test_sessions_with_new_ids_keep_their_rows():

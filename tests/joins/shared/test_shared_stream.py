@@ -10,9 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.pairs import rows as columns
 from streamjoin.joins.shared import fetching
-from streamjoin.joins.sliding import whole_window
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
 from tests.joins.split.running import as_source, push, sequence
 from tests.oracle import Arrivals, join_by_count, join_by_time
@@ -22,9 +21,9 @@ algorithms = st.sampled_from(["pim_tree", "pim_tree", "im_tree"])
 
 
 @pytest.fixture(autouse=True)
-def tiny_pieces(monkeypatch):
-    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 4)
-    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
+def tiny_pieces():
+    with use_limits(Limits(least_expired_rows=4, small_piece_rows=4)):
+        yield
 
 
 def numbers(values, times=None):

@@ -4,7 +4,7 @@ Ties, NULL, NaN, both zeros, infinities and the ends of integers are among the v
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import inf, isnan, nan
 from operator import ge, gt, le, lt, ne
@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from streamjoin.indexes.two_keys import spo_join
 from streamjoin.indexes.two_keys.crossing import Crossing
 from streamjoin.indexes.two_keys.spo_join import SPOJoin
-from streamjoin.joins.pairs import rows as columns
-from streamjoin.joins.sliding import manager, sizes
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
+from streamjoin.plans.limits import use_limits
 from tests.joins.small_streams import (
     EQUAL,
     NEAR_X,
     SAME_TEXT,
+    TINY,
     both,
     compare,
     known,
@@ -39,13 +39,8 @@ threads = st.sampled_from([1, 2])
 
 
 @pytest.fixture(autouse=True)
-def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, name, value in (
-        (sizes, "FEW_ROWS", 4),
-        (sizes, "LEAST_ROWS", 4),
-        (sizes, "LARGE_BATCH", 8),
-        (manager, "SLICE_ROWS", 2),
-        (columns, "SMALL_PIECE_ROWS", 8),
         (spo_join, "FEW_ROWS", 4),
         (spo_join, "FEW_PROBES", 3),
         (spo_join, "LARGE", 6),
@@ -53,6 +48,8 @@ def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         (Crossing, "scans", property(lambda self: bool(self.places.size % 2))),
     ):
         monkeypatch.setattr(module, name, value)
+    with use_limits(TINY):
+        yield
 
 
 # Conditions, in SQL and in Python.

@@ -28,14 +28,16 @@ from streamjoin.choice.structure_costs import DEFAULT_COSTS
 from streamjoin.choice.window_costs import WindowCosts
 from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.joins.build import make_engine
-from streamjoin.joins.sliding import chain, sizes
 from streamjoin.joins.sliding.static import join_prepared
 from streamjoin.options.checked import JoinOptions
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.limits import Limits, use_limits
+from streamjoin.plans.preparing import prepare
 from tests.choice.test_structure_costs import NO_INDEX
 from tests.joins.small_streams import CONDITIONS, conditions, fitting, run, steps_of, streams
 from tests.oracle import join_by_count, join_by_time
 
+SMALL = Limits(least_counted_rows=4, least_timed_rows=4)
+OFTEN = replace(SMALL, least_rows_per_choice=2)
 random = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 crossable = conditions.filter(lambda name: fitting(name, "spo_join") == name)
 
@@ -47,8 +49,8 @@ def calibrated(monkeypatch, tmp_path):
     save_calibration(
         Calibration(large_batch=6, many_matches=100, measured="2026-01-31", costs=NO_INDEX)
     )
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
+    with use_limits(SMALL):
+        yield
 
 
 def join_batches(manager, left, right):
@@ -89,11 +91,8 @@ LARGE_SHARE = replace(DEFAULT_COSTS, b_insert=60_000)  # rows of large batches c
 def test_results_do_not_depend_on_a_switch_of_whole_windows(data, name):
     """Batches of one row go into an index of the whole window, larger ones into subwindows."""
     save_calibration(Calibration(1, 1, "2026-01-31", LARGE_SHARE))
-    few, chain.FEW_PUSHES = chain.FEW_PUSHES, 2
-    try:
+    with use_limits(OFTEN):
         test_results_do_not_depend_on_the_choice.hypothesis.inner_test(data, name, 0, counted=True)
-    finally:
-        chain.FEW_PUSHES = few
 
 
 @settings(random, max_examples=30)
@@ -104,7 +103,7 @@ def test_results_do_not_depend_on_a_switch_to_two_parts_and_back(data, name, cou
     save_calibration(Calibration(6, 100, "2026-01-31", costs))
     inner = test_results_do_not_depend_on_the_choice.hypothesis.inner_test
     with (
-        patch.object(chain, "FEW_PUSHES", 2),
+        use_limits(OFTEN),
         patch.object(choosing, "costs_less", lambda *_: dice.random() < 0.5),
     ):
         inner(data, name, 2, counted)
@@ -121,10 +120,11 @@ def push_random(join, generator, size, pushes):
 
 
 def test_a_whole_window_looks_again_and_switches_to_and_fro(monkeypatch):
-    monkeypatch.undo()  # windows as large as they are
+    monkeypatch.undo()
     save = Calibration(1, 1, "2026-01-31")
     monkeypatch.setattr("streamjoin.joins.sliding.chain.load_calibration", lambda: save)
-    join = sj.StreamJoin("abs(l.x - r.x) <= 0", sj.CountWindow(4096), threads=1)
+    with use_limits(Limits()):
+        join = sj.StreamJoin("abs(l.x - r.x) <= 0", sj.CountWindow(4096), threads=1)
     generator = np.random.default_rng(5)
     push_random(join, generator, 64, 100)
     assert kinds(join) == ["whole"]
@@ -278,10 +278,10 @@ def chosen(on, window, noise=1000, size=4096, pushes=1):
 
 
 @pytest.fixture
-def real_sizes(monkeypatch):
-    monkeypatch.setattr(sizes, "FEW_ROWS", 1 << 10)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 1 << 14)
+def real_sizes():
     save_calibration(Calibration(1, 1, "2026-01-31"))
+    with use_limits(Limits()):
+        yield
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)

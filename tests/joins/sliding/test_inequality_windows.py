@@ -12,8 +12,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.sliding import manager
 from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.sliding.several_ranges import (
     CONDITIONS,
     LESS_A,
@@ -230,7 +230,11 @@ def test_tiny_windows_and_huge_batches_leave_no_expired_rows(window):
 @pytest.mark.parametrize("window", [sj.CountWindow(5000), sj.TimeWindow(10**9), None], ids=str)
 def test_many_rows_as_they_are_meant_to_be(window, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(manager, "SLICE_ROWS", 512)
+    with use_limits(Limits(slice_rows=512)):
+        join_many_rows(window)
+
+
+def join_many_rows(window):
     left, right = many(4000, 6, noise=20_000), many(4000, 7, noise=20_000)
     one, other = ([side[name].to_numpy() for name in ("a", "b")] for side in (left, right))
     matching = (one[0][:, None] < other[0]) & (one[1][:, None] > other[1])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.joins.sliding import sizes
+from streamjoin.plans.limits import Limits, use_limits
 
 
 def check(join):
@@ -16,13 +16,13 @@ def check(join):
 
 
 @pytest.mark.parametrize(("algorithm", "rows"), [("auto", 3000), ("spo_join", 1200)])
-def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, rows, monkeypatch):
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 100)
+def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, rows):
     rng = np.random.default_rng(7)
     on = "l.k = r.k" if algorithm == "auto" else "abs(l.k - r.k) <= 0"  # and the time window
-    join = sj.StreamJoin(
-        on, sj.TimeWindow(200), time="t", delay=100, threads=1, algorithm=algorithm
-    )
+    with use_limits(Limits(least_timed_rows=100)):
+        join = sj.StreamJoin(
+            on, sj.TimeWindow(200), time="t", delay=100, threads=1, algorithm=algorithm
+        )
     pushed, aside, pairs = ([], []), 0, Counter()
     for first in range(0, rows, 20):
         batches = []
@@ -50,9 +50,9 @@ def test_rows_out_of_order_go_to_side_indexes_and_match(algorithm, rows, monkeyp
     )
 
 
-def test_times_far_ahead_on_both_sides_of_a_seal_do_not_stop_expiry(monkeypatch):
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 10)
-    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
+def test_times_far_ahead_on_both_sides_of_a_seal_do_not_stop_expiry():
+    with use_limits(Limits(least_timed_rows=10)):
+        join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), time="t", threads=1)
     live = []
     for first in range(0, 1000, 10):
         times = list(range(first, first + 10))

@@ -1,6 +1,7 @@
 """Whole windows: rows are forgotten one by one, out of order too, and nothing else is."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -12,10 +13,17 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.indexes.catalogue import WHOLE_WINDOWS
 from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
-from streamjoin.joins.pairs import rows as columns
-from streamjoin.joins.sliding import sizes, whole_window
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
-from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
+from streamjoin.plans.limits import use_limits
+from tests.joins.small_streams import (
+    CONDITIONS,
+    TINY,
+    check,
+    conditions,
+    steps_of,
+    streams,
+    table,
+)
 from tests.joins.split.running import push, sequence
 from tests.oracle import Arrivals, join_by_count, join_by_time
 
@@ -32,13 +40,11 @@ layouts = st.sampled_from(
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Let rows be forgotten, put behind and cut into pieces when there are a few of them."""
-    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)  # of which one may be put behind
-    monkeypatch.setattr(columns, "SMALL_PIECE_ROWS", 4)
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
-    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
     for module in (b_tree, chained_index, pim_tree):
         monkeypatch.setattr(module, "LEAST", 8)
+    # Of so many rows that leave together, one may be put behind.
+    with use_limits(replace(TINY, least_expired_rows=8, small_piece_rows=4)):
+        yield
 
 
 def chains(join):

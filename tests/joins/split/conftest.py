@@ -1,13 +1,14 @@
 """Tiny subwindows, so that turns change, chains grow and rows expire within a few rows."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from streamjoin.joins.sliding import manager, sizes
+from streamjoin.plans.limits import use_limits
+from tests.joins.small_streams import TINY
 
 
 @pytest.fixture(autouse=True)
-def tiny_subwindows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
-    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(manager, "SLICE_ROWS", 2)
+def tiny_subwindows() -> Iterator[None]:
+    with use_limits(TINY):
+        yield

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.joins import build as engines
-from streamjoin.joins.split import core
 from streamjoin.joins.split.core import Core
 from streamjoin.joins.split.executor import SplitExecutor
+from streamjoin.plans.limits import limits_in_use, use_limits
 from tests.joins.small_streams import check, table
 from tests.oracle import Row, Steps
 
@@ -102,12 +103,10 @@ def slow_cores(seed: int) -> Iterator[None]:
 def trees(fanout: int, depth: int, block: int | None = None) -> Iterator[None]:
     """Let joins have trees of this fanout, and parts of at most so many candidates."""
     made = partial(SplitExecutor, fanout=fanout, depth=depth)
-    with (
-        patch.object(engines, "SplitExecutor", made),
-        patch.object(
-            core, "ORDERED_CANDIDATES", core.ORDERED_CANDIDATES if block is None else block
-        ),
-    ):
+    limits = limits_in_use()
+    if block is not None:
+        limits = replace(limits, ordered_candidates=block)
+    with patch.object(engines, "SplitExecutor", made), use_limits(limits):
         yield
 
 

@@ -4,6 +4,7 @@ What is wrong with the data is no death, and leaves every core as it was.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -11,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.sliding import sizes
 from streamjoin.joins.sliding.manager import Manager
-from tests.joins.small_streams import CONDITIONS, conditions, steps_of, streams, table
+from streamjoin.plans.limits import use_limits
+from tests.joins.small_streams import CONDITIONS, TINY, conditions, steps_of, streams, table
 from tests.joins.split.running import as_source, held, orders, push, random, sequence
 from tests.oracle import Arrivals, join_by_count
 
 
 @pytest.fixture(autouse=True)
-def short_turns(monkeypatch):
-    monkeypatch.setattr(sizes, "MOST_COUNTED", 4)
+def short_turns():
+    with use_limits(replace(TINY, most_counted_rows=4)):
+        yield
 
 
 def numbers(*values):

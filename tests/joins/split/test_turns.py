@@ -1,6 +1,7 @@
 """Turns: exactly one core stores a row, all cores agree, and their shares are even."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -10,10 +11,18 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.sliding import sizes as joins_sizes
 from streamjoin.joins.sliding.sizes import Sizes
 from streamjoin.joins.split.turns import Turn, assign_turns
-from tests.joins.small_streams import CONDITIONS, check, conditions, steps_of, streams, table
+from streamjoin.plans.limits import use_limits
+from tests.joins.small_streams import (
+    CONDITIONS,
+    TINY,
+    check,
+    conditions,
+    steps_of,
+    streams,
+    table,
+)
 from tests.joins.split.running import cores, held, orders, push, random
 
 
@@ -30,10 +39,10 @@ def batch(times=None, size=None):
 
 
 @pytest.fixture
-def short_turns(monkeypatch):
+def short_turns():
     """Let turns be short even where windows are long."""
-    monkeypatch.setattr(joins_sizes, "MOST_COUNTED", 4)
-    monkeypatch.setattr(joins_sizes, "MOST_ROWS", 7)
+    with use_limits(replace(TINY, most_counted_rows=4, most_timed_rows=7)):
+        yield
 
 
 def spread(numbers, size):

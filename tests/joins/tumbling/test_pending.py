@@ -12,7 +12,7 @@ from streamjoin.conditions import parse_condition
 from streamjoin.joins.tumbling.pending import Pending
 from streamjoin.plans import prepared
 from streamjoin.plans.binding import bind
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.window_keys import window_numbers
 
 SCHEMA = pa.schema({"id": "int64", "t": "int64"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
-from streamjoin.joins.sliding import sizes, whole_window
+from streamjoin.plans.limits import use_limits
 from streamjoin.spark.cores import join_core
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing import table as routing
@@ -20,7 +20,7 @@ from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import Role, unpack_rows
 from streamjoin.spark.state import segments as state
 from streamjoin.spark.tasks import Moment
-from tests.joins.small_streams import CONDITIONS, SCHEMA, conditions, fitting, many_rows
+from tests.joins.small_streams import CONDITIONS, SCHEMA, TINY, conditions, fitting, many_rows
 from tests.oracle import join_by_count, join_by_time
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.in_process import STEADY, Cluster, Luck, make_join
@@ -36,15 +36,13 @@ seeds = st.integers(0, 10**6)
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
     """Let subwindows, segments and epochs change within a few rows; keep hints apart."""
-    monkeypatch.setattr(sizes, "FEW_ROWS", 4)
-    monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
-    monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
-    monkeypatch.setattr(whole_window, "LEAST_EXPIRED_ROWS", 8)
     monkeypatch.setattr(routing, "HISTOGRAM_ROWS", 20)
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
     monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    with use_limits(TINY):
+        yield
 
 
 def timed(rows):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from streamjoin.plans.batches import as_batch
-from streamjoin.plans.prepared import prepare
+from streamjoin.plans.preparing import prepare
 from streamjoin.spark.planning.spec import plan_of, routing_plan_of
 from streamjoin.windows import SessionWindow, TimeWindow, TumblingWindow
 from tests.spark.in_process import Cluster, make_join

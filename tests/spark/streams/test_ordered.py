@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.errors import SnapshotError
-from streamjoin.joins.sliding import sizes
-from streamjoin.joins.split import core as split_core
 from streamjoin.options.ordering import Ordering
+from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.test_contract import CONDITIONS, conditions, fitting
 from tests.spark.cores.test_join_core import (
     EVERY,
@@ -111,9 +110,10 @@ class OrderedCluster(Cluster):
 
 
 @pytest.fixture(autouse=True)
-def few_at_once(monkeypatch):
+def few_at_once():
     """Let cores send their rows in many parts."""
-    monkeypatch.setattr(split_core, "ORDERED_CANDIDATES", 16)
+    with use_limits(Limits(ordered_candidates=16)):
+        yield
 
 
 @random
@@ -230,8 +230,7 @@ def test_a_worker_that_was_elsewhere_does_not_set_numbers_back():
     assert numbered(cluster.batch(NONE, plain(9, 1, t=200))) == [(5, 9, 6, 5)]
 
 
-def test_rows_far_ahead_are_read_back_in_their_order(monkeypatch):
-    monkeypatch.setattr(sizes, "FEW_ROWS", 100)
+def test_rows_far_ahead_are_read_back_in_their_order():
     join = make_join(EVERY, TIMED, 1, window=sj.TimeWindow("1 s"), time="t", ordered="inner")
     cluster, far = OrderedCluster(join), 10**6
     times = [1, far, 1, 1, far]

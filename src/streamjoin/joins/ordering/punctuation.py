@@ -34,7 +34,6 @@ from streamjoin.plans.prepared import Prepared
 
 def order_columns(ordering: Ordering, found: Found, probes: RowIds, rows: RowIds) -> list[pa.Array]:
     """Return the order columns of some pairs."""
-    assert found.batch.arrivals is not None
     columns = [found.batch.arrivals[probes], *matched_groups(ordering, found, rows)]
     return [pa.array(column) for column in columns]
 
@@ -63,19 +62,13 @@ class Stars:
     @cached_property
     def arrivals(self) -> Keys:
         """The arrivals of the rows that found each match, ascending."""
-        found = [self.batches[side].arrivals for side, _ in self.places]
-        each = [
-            arrivals[places]
-            for arrivals, (_, places) in zip(found, self.places, strict=True)
-            if arrivals is not None
-        ]
+        each = [self.batches[side].arrivals[places] for side, places in self.places]
         return np.sort(np.concatenate([np.empty(0, np.int64), *each]), kind="stable")
 
     def table(self) -> pa.Table:
         """Return the stars: whose row it is, its arrival, and where its matches end."""
         sides, arrivals = [], []
         for side, batch in self.batches.items():
-            assert batch.arrivals is not None
             low, high = np.searchsorted(batch.arrivals, [self.since, self.upto])
             arrivals.append(batch.arrivals[low:high])
             sides.append(np.full(high - low, side))

@@ -27,7 +27,6 @@ from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.prepared import Prepared
 
-BLOCK_PAIRS = 1 << 18  # candidates at a time
 RowPairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
 
 
@@ -130,8 +129,8 @@ def checks_of(batch: Prepared, subwindow: Subwindow) -> list[Check]:
         if part == plan.time_part and not is_cut_by_window(batch, subwindow):
             continue
         checks.append(Check(column.values, batch.part_ranges(part)))
-    if subwindow.ordinals is not None and batch.visible is not None:
-        ordinals, (lower, upper) = subwindow.ordinals, batch.visible
+    if subwindow.ordinals is not None and batch.arrival is not None:
+        ordinals, (lower, upper) = subwindow.ordinals, batch.arrival.visible
         if lower.max() > ordinals.first or upper.min() < ordinals.last:
             checks.append(Check(None, [ordinals.rows(lower, upper)]))
     return checks
@@ -145,7 +144,7 @@ def is_cut_by_window(batch: Prepared, subwindow: Subwindow) -> bool:
 
 def check_pairs(found: Found) -> Iterator[RowPairs]:
     """Yield the candidate pairs whose keys pass every check, a block at a time."""
-    for pairs in found.matches.blocks(BLOCK_PAIRS, found.order):
+    for pairs in found.matches.blocks(found.batch.plan.limits.block_pairs, found.order):
         checkpoint()
         for check in found.checks:
             pairs = apply_check(check, *pairs)

@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from streamjoin.kernels.compile import Keys, RowIds, kernel
 from streamjoin.plans.batches import copy_batch, in_one_piece, take_rows
-
-SMALL_PIECE_ROWS = 1 << 12  # that a piece may have in any case
+from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
 
 
 @kernel
@@ -42,8 +41,9 @@ class Column:
     Values are never moved within an array, so who has seen some still sees them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.first, self.size, self.slots = 0, 0, np.empty(0, np.int64)
+        self.limits = limits
 
     def append(self, values: Keys) -> None:
         """Add values; O(1) each, amortised."""
@@ -60,7 +60,7 @@ class Column:
         """Forget the first values; O(1) each, amortised, since few are left when some are moved."""
         self.first += count
         self.size -= count
-        if self.slots.size > 4 * self.size + SMALL_PIECE_ROWS:
+        if self.slots.size > 4 * self.size + self.limits.small_piece_rows:
             self.first, self.slots = 0, self.values.copy()
 
     @property
@@ -81,8 +81,8 @@ class Ordinals:
     join may append older rows behind newer ones, and a whole window puts some behind all others.
     """
 
-    def __init__(self) -> None:
-        self.first, self.size = 0, 0
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.first, self.size, self.limits = 0, 0, limits
         self.column: Column | None = None
 
     def append(self, ordinals: Keys) -> None:
@@ -94,7 +94,7 @@ class Ordinals:
         begin = self.first + self.size
         follows = np.array_equal(ordinals, np.arange(begin, begin + ordinals.size))
         if self.column is None and not follows:
-            self.column = Column()
+            self.column = Column(self.limits)
             self.column.append(np.arange(self.first, self.first + self.size))
         if self.column is not None:
             self.column.append(ordinals)
@@ -111,10 +111,10 @@ class Ordinals:
 
     def glimpse(self) -> "Ordinals":
         """Return the numbers that are here now, whatever comes or goes."""
-        seen = Ordinals()
+        seen = Ordinals(self.limits)
         seen.first, seen.size = self.first, self.size
         if self.column is not None:
-            seen.column = Column()
+            seen.column = Column(self.limits)
             seen.column.slots, seen.column.size = self.column.values, self.column.size
         return seen
 
@@ -168,8 +168,10 @@ class Rows:
     piece is at most an eighth of them, lest it is kept for the sake of its last row.
     """
 
-    def __init__(self, copies: bool = True, rolls: bool = False) -> None:
-        self.copies, self.rolls = copies, rolls
+    def __init__(
+        self, copies: bool = True, rolls: bool = False, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self.copies, self.rolls, self.limits = copies, rolls, limits
         self.pieces: list[pa.RecordBatch] = []
         self.size = 0
 
@@ -177,7 +179,7 @@ class Rows:
         """Add a batch."""
         pieces = [*self.pieces, copy_batch(batch) if self.copies else batch]
         count, size, total = 1, batch.num_rows, self.size + batch.num_rows
-        most = max(total // 8, SMALL_PIECE_ROWS) if self.rolls else total
+        most = max(total // 8, self.limits.small_piece_rows) if self.rolls else total
         while count < len(pieces) and pieces[-count - 1].num_rows < 2 * size:
             size += pieces[-count - 1].num_rows
             if size > most:
@@ -214,7 +216,7 @@ class Rows:
 
     def glimpse(self) -> "Rows":
         """Return the rows that are here now, whatever comes or goes."""
-        seen = Rows(self.copies, self.rolls)
+        seen = Rows(self.copies, self.rolls, self.limits)
         seen.pieces, seen.size = list(self.pieces), self.size
         return seen
 

@@ -32,7 +32,6 @@ from streamjoin.joins.sessions.open_sessions import OpenSessions
 from streamjoin.joins.sessions.plan import SESSION, in_sessions, matching_in
 from streamjoin.joins.sessions.rows import SessionRows
 from streamjoin.joins.tumbling.closed import (
-    MOST_JOIN_BYTES,
     ClosedRows,
     ClosingWindows,
     Sides,
@@ -97,7 +96,7 @@ class SessionJoin(ClosingWindows):
         self.closed.threads = self.adviser.threads = threads
 
     def _make_empty(self) -> None:
-        self.open = OpenSessions(self.gap)
+        self.open = OpenSessions(self.gap, self.plan.limits)
         self.held = {side: SessionRows(self.plan, side) for side in SIDES}
         self.meetings = Meetings(self.plan, self.held)
 
@@ -233,7 +232,8 @@ class SessionJoin(ClosingWindows):
 
     def _cut_into_joins(self, ended: Ended) -> Iterator[tuple[int, int]]:
         """Cut what has ended so that the rows of some sessions are not too many for a join."""
-        parts = -(-sum(held.held.nbytes for held in self.held.values()) // MOST_JOIN_BYTES)
+        held_bytes = sum(held.held.nbytes for held in self.held.values())
+        parts = -(-held_bytes // self.plan.limits.join_bytes)
         count = ended.sessions.size
         return pairwise([*range(0, count, -(-count // max(parts, 1))), count])
 

@@ -37,9 +37,9 @@ from streamjoin.joins.sessions.cutting import LARGEST_PAUSE, session_starts
 from streamjoin.joins.sessions.group_table import NONE, GroupTable
 from streamjoin.joins.sessions.merging import GONE, Change, Table, groups_of, sweep, write
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, copy_into, kernel
+from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
 
 ZONE_BITS = 6
-MOST_GONE = 1 << 10  # sessions that may be gone in any case
 
 
 def make_table(size: int) -> Table:
@@ -98,7 +98,8 @@ def mark_gone(table: Table, sessions: Keys, bounds: Keys) -> None:
 class OpenSessions:
     """See the module docstring; ``gap`` is the longest pause inside a session."""
 
-    def __init__(self, gap: int) -> None:
+    def __init__(self, gap: int, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
         self.gap = np.uint64(min(gap, LARGEST_PAUSE))
         self.newest = GroupTable()  # by group; where none is open, one that is gone
         self.table, self.bounds = make_table(0), np.empty(0, np.int64)
@@ -159,7 +160,7 @@ class OpenSessions:
         Otherwise returns the old ids of all sessions, in the order of the new ones.
         """
         gone = self.size - self.count
-        if 2 * gone <= self.size or (gone < MOST_GONE and self.count):
+        if 2 * gone <= self.size or (gone < self.limits.most_gone and self.count):
             return None
         kept = np.flatnonzero(self.table.olders[: self.size] != GONE)
         renumbered = np.full(self.size + 1, NONE)  # the last place is that of NONE

@@ -38,13 +38,12 @@ def in_sessions(
 ) -> Prepared:
     """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
     ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
-    keys = KeyColumns((numbers,), ranges, batch.keys.rows)
-    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
+    return batch.rekey(plan, KeyColumns((numbers,), ranges, batch.keys.rows))
 
 
 def matching_in(batch: Prepared, plan: JoinPlan, numbers: Keys) -> Prepared:
     """Return the rows of a batch that can match, under a plan that knows their sessions."""
-    if batch.can_match is None:
+    if batch.roles.can_match is None:
         return in_sessions(batch, plan, numbers)
-    rows = np.flatnonzero(batch.can_match)
+    rows = np.flatnonzero(batch.roles.can_match)
     return in_sessions(batch.take(rows), plan, numbers[rows])

@@ -30,10 +30,9 @@ from streamjoin.kernels.prefetch import AHEAD, prefetch
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.plan import JoinPlan
-from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.prepared import Prepared, Roles
 
 NONE, GONE = -1, -2
-MOST_GONE = 1 << 10  # rows that may be gone in any case
 
 
 @kernel
@@ -140,7 +139,7 @@ class SessionRows:
             self.side,
             self.held.rows.take(rows.astype(np.int32)),
             self.held.keys().take(rows),
-            ordinals=self.ordinals_of(rows),
+            self.ordinals_of(rows),
         )
 
     def ordinals_of(self, rows: Keys) -> Keys | None:
@@ -154,7 +153,7 @@ class SessionRows:
         if not rows.size:
             return None
         able = None if self.able is None else self.able.values[rows] != 0
-        return replace(self.take(rows), can_match=able)
+        return replace(self.take(rows), roles=Roles(can_match=able))
 
     def expire(self, sessions: Keys, rows: Keys) -> None:
         """Drop sessions that have ended, and their rows."""
@@ -162,7 +161,8 @@ class SessionRows:
         self.nexts.values[rows] = GONE
         self.count -= rows.size
         gone = self.nexts.size - self.count
-        if 2 * gone > self.nexts.size and (gone >= MOST_GONE or not self.count):
+        are_many = gone >= self.plan.limits.most_gone or not self.count
+        if 2 * gone > self.nexts.size and are_many:
             self._compact()
 
     def renumber(self, kept: Keys) -> None:

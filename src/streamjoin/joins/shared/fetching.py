@@ -105,7 +105,7 @@ class Fetcher:
         matches = Matches(starts - first, ends - first, np.maximum(row_ids, 0).astype(np.int32))
         if row_ids.min() < 0:
             matches = filter_matches(matches, row_ids >= 0)
-        checks = checks_of(replace(batch, visible=None), window)
+        checks = checks_of(replace(batch, arrival=None), window)
         return Found(batch, window, matches, places, checks), dropped
 
 

@@ -145,8 +145,8 @@ class SharedStream:
         window, dropped = self.held[other], self.shared_join.sides[other].dropped
         if self.plan.counted is not None:
             assert window.ordinals is not None
-            assert batch.visible is not None
-            first, last = window.ordinals.rows(*batch.visible)
+            assert batch.arrival is not None
+            first, last = window.ordinals.rows(*batch.arrival.visible)
             firsts = dropped + np.maximum(first, 0)
             lasts = dropped + np.minimum(last, len(window) - 1)
         else:

@@ -47,8 +47,6 @@ from streamjoin.plans.plan import SIDES, JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 from streamjoin.windows import Window
 
-FEW_PUSHES = 64  # rows at least between two choices, for a window that is almost empty
-
 MakeIndex = Callable[[str, int], Structure]  # takes a structure's name, and the capacity expected
 
 
@@ -144,7 +142,7 @@ class Chain:
     def may_switch(self) -> bool:
         """Whether all rows of a whole window, which is never full, came after the last choice."""
         newest = self.subwindows[-1] if self.subwindows else None
-        enough = max(len(self), FEW_PUSHES)
+        enough = max(len(self), self.plan.limits.least_rows_per_choice)
         return isinstance(newest, WholeWindowSubwindow) and self.arrived >= enough
 
     def typical_batch(self, coming: int) -> int:

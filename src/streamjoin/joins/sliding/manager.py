@@ -50,9 +50,6 @@ from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
-SLICE_ROWS = 8192  # that a worker probes; with fewer, the threads mostly wait for the GIL
-MOST_SLICE_ROWS = 1 << 20  # until the next checkpoint: some tenths of a second, in most structures
-
 Target = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
 
 
@@ -281,8 +278,9 @@ class Manager(SlidingExecutor):
                 met.append((subwindow, checks_of(batch, subwindow)))
         if not met:
             return []
-        count = min(self.threads, max(len(batch) // SLICE_ROWS, 1))
-        count = max(count, -(-len(batch) // MOST_SLICE_ROWS))
+        limits = self.plan.limits
+        count = min(self.threads, max(len(batch) // limits.slice_rows, 1))
+        count = max(count, -(-len(batch) // limits.most_slice_rows))
         cuts = [len(batch) * number // count for number in range(count + 1)]
         return [ProbeSlice(batch, met, first, last, mirrored) for first, last in pairwise(cuts)]
 
@@ -292,8 +290,8 @@ def meets(batch: Prepared, subwindow: Subwindow) -> bool:
     if batch.times is not None:
         lower, upper = batch.reach
         return lower <= subwindow.newest and upper >= subwindow.oldest
-    if subwindow.ordinals is not None and batch.visible is not None:
-        first, last = batch.visible
+    if subwindow.ordinals is not None and batch.arrival is not None:
+        first, last = batch.arrival.visible
         ordinals = subwindow.ordinals
         return bool(first.min() <= ordinals.last and last.max() >= ordinals.first)
     return True

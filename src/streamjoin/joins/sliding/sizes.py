@@ -9,10 +9,6 @@ from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, SUBWINDOWS_PER_WINDOW, JoinPlan
 from streamjoin.windows import Shape, Window
 
-FEW_ROWS, MOST_COUNTED = 1 << 10, 1 << 26  # rows in a subwindow of a count window
-LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 23  # rows in a subwindow of a time window
-LARGE_BATCH = 1 << 17  # rows
-
 
 @dataclass(frozen=True)
 class Sizes:
@@ -51,14 +47,16 @@ class Sizes:
 def sizes_of(window: Window | None, plan: JoinPlan, side: Side, cores: int = 1) -> Sizes:
     """Return when a subwindow of this side is full; each core should have one."""
     subwindows = max(SUBWINDOWS_PER_WINDOW, cores)
-    shape = Shape() if window is None else window.shape
+    shape, limits = Shape() if window is None else window.shape, plan.limits
     if shape.counts is not None:
         rows = shape.counts[SIDES.index(side)]
-        most = min(max(-(-rows // subwindows), FEW_ROWS), MOST_COUNTED)
+        least, most = limits.least_counted_rows, limits.most_counted_rows
+        most = min(max(-(-rows // subwindows), least), most)
         return Sizes(most, rows=-(-rows // cores))
     if shape.band_us is not None:
         assert plan.time_part is not None
         [(low, high)] = plan.ranges[plan.time_part].exact
         ticks = max(int(high - low) // subwindows, 1)
-        return Sizes(MOST_ROWS, LEAST_ROWS, ticks, LARGE_BATCH, at_once=LARGE_BATCH)
+        large = limits.large_batch_rows
+        return Sizes(limits.most_timed_rows, limits.least_timed_rows, ticks, large, at_once=large)
     return Sizes(most=np.iinfo(np.int32).max)

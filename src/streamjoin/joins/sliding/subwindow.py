@@ -25,6 +25,7 @@ from streamjoin.indexes.matches import Candidates
 from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, RowIds
+from streamjoin.plans.limits import Limits
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
@@ -59,23 +60,24 @@ class Subwindow:
         copies: bool = True,
     ) -> Self:
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
-        needless = plan.answered(layout) - {plan.time_part}
+        needless, limits = plan.answered(layout) - {plan.time_part}, plan.limits
+        kept = () if plan.is_exact(layout) else plan.equalities
         return cls(
             plan,
             layout,
             structure,
-            cls.make_rows(copies),
+            cls.make_rows(limits, copies),
             index,
             start=start,
-            equality_keys=[] if plan.is_exact(layout) else [Column() for _ in plan.equalities],
-            range_keys={i: Column() for i in range(len(plan.ranges)) if i not in needless},
-            ordinals=Ordinals() if numbered else None,
+            equality_keys=[Column(limits) for _ in kept],
+            range_keys={i: Column(limits) for i in range(len(plan.ranges)) if i not in needless},
+            ordinals=Ordinals(limits) if numbered else None,
         )
 
     @classmethod
-    def make_rows(cls, copies: bool) -> Rows:
+    def make_rows(cls, limits: Limits, copies: bool) -> Rows:
         """Make what keeps the columns."""
-        return Rows(copies)
+        return Rows(copies, limits=limits)
 
     def __len__(self) -> int:
         return self.rows.size

@@ -15,6 +15,7 @@ Invariants, asserted by ``check``: those of a subwindow, and
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,10 +23,11 @@ from streamjoin.indexes.trees.window_index import WindowIndex
 from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
+from streamjoin.plans.limits import Limits
+from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
-EXPIRED_SHARE = 16  # a time window drops a sixteenth of its rows at a time, or
-LEAST_EXPIRED_ROWS = 1 << 10  # this many
+EXPIRED_SHARE = 16  # a time window drops a sixteenth of its rows at a time
 STUCK_SHARE = 8  # at most an eighth of them come again
 
 
@@ -46,9 +48,16 @@ class WholeWindowSubwindow(Subwindow):
     keys: Column = field(default_factory=Column)
 
     @classmethod
-    def make_rows(cls, copies: bool) -> Rows:
+    def create(cls, plan: JoinPlan, *others: Any, **named: Any) -> Self:
+        """Make an empty window."""
+        window = super().create(plan, *others, **named)
+        window.keys = Column(plan.limits)
+        return window
+
+    @classmethod
+    def make_rows(cls, limits: Limits, copies: bool) -> Rows:
         """Make what keeps the columns."""
-        return Rows(copies, rolls=True)
+        return Rows(copies, rolls=True, limits=limits)
 
     def append(self, batch: Prepared) -> None:
         """Keep a batch's rows and keys; its tuples are in the index already."""
@@ -80,7 +89,7 @@ class WholeWindowSubwindow(Subwindow):
         times = self.range_keys[self.plan.time_part]
         dropped = False
         while len(self):
-            part = times.values[: max(len(self) // EXPIRED_SHARE, LEAST_EXPIRED_ROWS)]
+            part = times.values[: self._expired_at_once]
             stays = np.flatnonzero(part >= before)
             if STUCK_SHARE * stays.size > part.size or (part.size == len(self) and stays.size):
                 count = count_leading(part, before)
@@ -93,6 +102,11 @@ class WholeWindowSubwindow(Subwindow):
         if dropped:
             self.note_times()
 
+    @property
+    def _expired_at_once(self) -> int:
+        """How many of the oldest rows of a time window are looked at together."""
+        return max(len(self) // EXPIRED_SHARE, self.plan.limits.least_expired_rows)
+
     def count_expired(self, before: int) -> tuple[int, bool]:
         """Count the oldest rows that are before a time, or an ordinal.
 
@@ -104,9 +118,10 @@ class WholeWindowSubwindow(Subwindow):
         times = self.range_keys[self.plan.time_part].values
         # A watermark may lie beyond all times there are, which no kernel can take.
         gone = len(self) if before > MAX_KEY else count_leading(times, max(before, MIN_KEY))
-        part = times[gone : gone + max(len(self) // EXPIRED_SHARE, LEAST_EXPIRED_ROWS)]
+        part = times[gone : gone + self._expired_at_once]
         left = int(np.count_nonzero(part >= before))
-        return gone, part.size >= LEAST_EXPIRED_ROWS and STUCK_SHARE * left <= part.size
+        is_stuck = STUCK_SHARE * left <= part.size
+        return gone, is_stuck and part.size >= self.plan.limits.least_expired_rows
 
     def glimpse(self) -> "WholeWindowSubwindow":
         """Return the window as it is now, to be read while rows come and go."""

@@ -37,11 +37,9 @@ from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.kernels.interrupts import Stopped, work_for
 from streamjoin.keys.operands import Side
 from streamjoin.options.ordering import Ordering
+from streamjoin.plans.limits import Limits
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
-
-ORDERED_CANDIDATES = 1 << 20  # whose joined rows are put in order at once
-MOST_PART_MATCHES = 1 << 18  # without order, that are sent on together
 
 
 class Core:
@@ -142,7 +140,7 @@ class Core:
             return
         found = self.manager.probe(self._probed, step.interleaved, deliver=leave_in_place)
         everything = list(found)
-        cuts = cut_by_arrival(step, everything)
+        cuts = cut_by_arrival(step, everything, self.manager.plan.limits)
         for number, upto in enumerate(cuts):
             joined: dict[Side, list[Any]] = {side: [] for side in SIDES}
             for each in everything:
@@ -159,7 +157,7 @@ class Core:
         for side, found in self.manager.probe(self._probed, step.interleaved, deliver):
             held[side].append(found)
             matches += found.matches if isinstance(found, Delivery) else 0
-            if matches >= MOST_PART_MATCHES:
+            if matches >= self.manager.plan.limits.part_matches:
                 yield Part(step, step.first, held)
                 held, matches = {side: [] for side in SIDES}, 0
         yield Part(step, step.last, held)
@@ -186,17 +184,17 @@ def deliver_with_side(deliver: Deliver) -> Deliver:
     return tell
 
 
-def cut_by_arrival(step: Step, found: list[Found]) -> list[int]:
+def cut_by_arrival(step: Step, found: list[Found], limits: Limits) -> list[int]:
     """Return arrivals that cut a step into parts of bounded size; the last is the step's end.
 
     A single row may have more matches than that.
     """
-    if sum(len(each.matches) for each in found) <= ORDERED_CANDIDATES:
+    if sum(len(each.matches) for each in found) <= limits.ordered_candidates:
         return [step.last]
     candidates = np.zeros(step.last - step.first, np.int64)
     for each in found:
         np.add.at(candidates, arrivals_of(each) - step.first, each.matches.lengths)
-    blocks = np.cumsum(candidates) // ORDERED_CANDIDATES
+    blocks = np.cumsum(candidates) // limits.ordered_candidates
     cuts = np.flatnonzero(np.diff(blocks)) + step.first + 1
     return [*(int(each) for each in cuts), step.last]
 
@@ -209,5 +207,4 @@ def select_arrivals(found: Found, first: int, last: int) -> Found:
 
 def arrivals_of(found: Found) -> Any:
     """Return the arrival of each probe."""
-    assert found.batch.arrivals is not None
     return found.batch.arrivals[found.order]

@@ -289,9 +289,10 @@ class SplitExecutor(SlidingExecutor):
 
     def _span(self, batches: Batches) -> tuple[int, int]:
         """Return between which arrivals rows lie; without rows, where the streams stand."""
-        arrivals = [batch.arrivals for batch in batches.values() if len(batch)]
-        first = min((int(each[0]) for each in arrivals if each is not None), default=self._arrived)
-        last = max((int(each[-1]) + 1 for each in arrivals if each is not None), default=first)
+        numbered = [batch for batch in batches.values() if len(batch) and batch.arrival is not None]
+        arrivals = [batch.arrivals for batch in numbered]
+        first = min((int(each[0]) for each in arrivals), default=self._arrived)
+        last = max((int(each[-1]) + 1 for each in arrivals), default=first)
         return first, last
 
     def sort_batches(self, batches: Batches) -> None:

@@ -40,7 +40,6 @@ from streamjoin.plans.window_keys import first_keys, word_keys
 if TYPE_CHECKING:
     from streamjoin.choice.algorithm import Adviser
 
-MOST_JOIN_BYTES = 1 << 30  # of windows that are joined together, unless one has more
 Sides = dict[Side, Prepared]
 
 
@@ -195,8 +194,7 @@ class ClosedRows:
 
 def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
     """Return the same rows under a plan with fewer equalities, of which they have the first."""
-    keys = first_keys(batch.keys, plan)
-    return Prepared(plan, batch.side, batch.rows, keys, ordinals=batch.ordinals)
+    return batch.rekey(plan, first_keys(batch.keys, plan))
 
 
 class ClosingWindows(OnePiece):

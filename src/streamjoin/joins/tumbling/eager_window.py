@@ -58,10 +58,10 @@ class WindowSide:
     def of(cls, plan: JoinPlan) -> "WindowSide":
         """Make an empty one."""
         return cls(
-            Rows(),
-            [Column() for _ in plan.equalities],
-            [Column() for _ in plan.ranges],
-            Column() if plan.names_rows else None,
+            Rows(limits=plan.limits),
+            [Column(plan.limits) for _ in plan.equalities],
+            [Column(plan.limits) for _ in plan.ranges],
+            Column(plan.limits) if plan.names_rows else None,
         )
 
     def append(self, batch: Prepared) -> None:
@@ -111,7 +111,8 @@ class EagerWindow:
         self.plan, self.recipe = plan, recipe
         self.eager = recipe.make()
         self.sides: dict[Side, WindowSide] = {side: WindowSide.of(plan) for side in SIDES}
-        self.steps = {side: Column() for side in SIDES}  # rows after each push that is settled
+        # Rows after each push that is settled.
+        self.steps = {side: Column(plan.limits) for side in SIDES}
         self.is_settled = True
         self.counts = dict.fromkeys(SIDES, 0)  # rows before the last push
         self.exact = True  # so far, equal codes mean equal keys
@@ -235,7 +236,7 @@ class EagerWindow:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
         rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
-        return Prepared(self.plan, side, rows, held.keys(first), ordinals=ordinals)
+        return Prepared(self.plan, side, rows, held.keys(first), ordinals)
 
     @property
     def all_rows(self) -> dict[Side, Prepared]:

@@ -23,7 +23,6 @@ from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
 from streamjoin.joins.tumbling.closed import (
-    MOST_JOIN_BYTES,
     ClosedRows,
     ClosingWindows,
     raise_failed,
@@ -63,7 +62,7 @@ class TumblingJoin(ClosingWindows):
     ) -> None:
         self.plan, self.closed, self.open_window, self.deliver = plan, closed, open_window, deliver
         self.adviser = adviser
-        self.pending: dict[Side, Pending] = {side: Pending() for side in SIDES}
+        self.pending: dict[Side, Pending] = {side: Pending(plan.limits) for side in SIDES}
         self.eager: dict[int, EagerWindow] = {}  # by number
         self.touched: list[EagerWindow] = []  # those with a push that is not settled
         self.lazy: set[int] = set()  # the numbers of other open windows, where there is a choice
@@ -280,7 +279,8 @@ class TumblingJoin(ClosingWindows):
 
     def _cut_into_joins(self, bound: int) -> Iterator[tuple[int, int]]:
         """Cut the windows before ``bound`` so that the rows of some are not too many for a join."""
-        parts = -(-sum(pending.nbytes for pending in self.pending.values()) // MOST_JOIN_BYTES)
+        due_bytes = sum(pending.nbytes for pending in self.pending.values())
+        parts = -(-due_bytes // self.plan.limits.join_bytes)
         bounds = [BEFORE_ALL, bound]
         if parts > 1:
             windows = set[int]().union(*(pending.windows for pending in self.pending.values()))

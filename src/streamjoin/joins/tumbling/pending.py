@@ -26,10 +26,9 @@ import numpy as np
 from streamjoin.errors import SchemaError
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
+from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
 from streamjoin.plans.prepared import Prepared, concatenate
 from streamjoin.plans.window_keys import Places, window_numbers
-
-SMALL_BATCH_ROWS = 1 << 12  # batches with fewer are put together
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,8 @@ def sort_by_window(batch: Prepared) -> Prepared | None:
 class Pending:
     """The rows of one side that wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
         self.waiting: list[Waiting] = []
         self._before: list[tuple[int, list[Waiting]]] | None = None  # what was put together since
 
@@ -133,8 +133,8 @@ class Pending:
 
     def _append(self, new: Prepared) -> None:
         """Add a batch, together with the last ones that are not much larger if it is small."""
-        first, size = len(self.waiting), len(new)
-        while first and size < SMALL_BATCH_ROWS and len(self.waiting[first - 1].batch) < 2 * size:
+        first, size, small = len(self.waiting), len(new), self.limits.small_batch_rows
+        while first and size < small and len(self.waiting[first - 1].batch) < 2 * size:
             first -= 1
             size += len(self.waiting[first].batch)
         if first < len(self.waiting):

@@ -55,12 +55,11 @@ class ClosingCore(JoinCore):
 
         def choose(side: Side, batch: Prepared) -> Flags:
             count = received.sides[side].stored_count
-            self.metrics.late += int(np.count_nonzero(batch.late < count))
+            self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
             self.metrics.probes += len(batch)
             if side == "right":
                 return np.ones(len(batch), np.bool_)
-            positions = np.arange(len(batch)) if batch.positions is None else batch.positions
-            return positions < count
+            return batch.places < count
 
         with self.metrics.engine(self.cached.engine):
             yield from self.join(self.cached.engine, batches, choose)

@@ -32,7 +32,8 @@ from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import time_type, to_key
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
@@ -139,14 +140,12 @@ class JoinCore:
                 if batch.times is not None and len(batch):
                     received.summaries.append({"newest": int(batch.times.max())})
                 if self.number == 0:
-                    self.metrics.late += batch.late.size
-                    self.metrics.null_times += batch.null_times
+                    self.metrics.late += batch.intake.late.size
+                    self.metrics.null_times += batch.intake.null_times
                 return batch.ordinals % self.spec.cores == self.number
             count = received.sides[side].stored_count
-            self.metrics.late += int(np.count_nonzero(batch.late < count))
-            if batch.positions is None:
-                return np.arange(len(batch)) < count
-            return batch.positions < count
+            self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
+            return batch.places < count
 
         with self.metrics.engine(engine):
             yield from self.join(engine, batches, choose)

@@ -41,10 +41,11 @@ class OrderedManager(Manager):
         """Find matches as a `Manager` does, and fetch them by arrival."""
         deliver = deliver or self.deliver
         everything = list(super().probe(batches, interleaved, leave_in_place))
-        arrivals = [each.batch.arrivals for each in everything if each.batch.arrivals is not None]
+        arrivals = [each.batch.arrivals for each in everything]
         first = min((int(each[0]) for each in arrivals), default=0)
         last = max((int(each[-1]) for each in arrivals), default=0) + 1
-        cuts = cut_by_arrival(Step(0, batches, first=first, last=last), everything)
+        step = Step(0, batches, first=first, last=last)
+        cuts = cut_by_arrival(step, everything, self.plan.limits)
         for low, high in pairwise([first, *cuts]):
             begin = perf_counter()
             found = (

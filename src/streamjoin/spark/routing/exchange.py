@@ -37,7 +37,8 @@ from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
 from streamjoin.plans.batches import in_one_piece, split_by_bytes
 from streamjoin.plans.plan import SIDES
-from streamjoin.plans.prepared import Prepared, prepare
+from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.spark.planning.schemas import conform
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
@@ -85,7 +86,7 @@ class StreamPacker:
             yield from self._pack_for_all(rows, summary)
             return
         batch = prepare(spec.routing_plan(), self.side, rows)
-        summary["null_times"] = batch.null_times
+        summary["null_times"] = batch.intake.null_times
         if table is None:
             yield from self._pack_for_all(batch.rows, summary)
             return
