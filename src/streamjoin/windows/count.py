@@ -93,7 +93,7 @@ class CountWindow(Window):
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
+        """Make a window from its fields."""
         return cls(left=fields["left"], right=fields["right"])
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class CountWindow(Window):
 
 
 def _check_size(value: SupportsIndex) -> int:
-    """Return a size; refuse what is no number of rows."""
+    """Return a size; refuse what is not a number of rows."""
     if not isinstance(value, bool):
         try:
             count = index(value)
