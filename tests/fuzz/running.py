@@ -25,8 +25,8 @@ SMALL = [  # where a few rows fill a subwindow
     (sizes, "FEW_ROWS", 4), (sizes, "LEAST_ROWS", 4), (sizes, "LARGE_BATCH", 8),
     (manager, "SLICE_ROWS", 2), (columns, "SMALL_PIECE_ROWS", 4),
     (whole_window, "LEAST_EXPIRED_ROWS", 8),
-    (b_tree, "LEAST", 8), (chained_index, "LEAST", 8), (pim_tree, "LEAST", 8),
-    (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "LARGE", 6),
+    (b_tree, "LEAST_TUPLES", 8), (chained_index, "LEAST_TUPLES", 8), (pim_tree, "LEAST_TUPLES", 8),
+    (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
 BUGS = ("different", "foreign", "raised", "disordered", "payload")
 

@@ -38,7 +38,7 @@ def small(monkeypatch):
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
     for module in (b_tree, chained_index, pim_tree):
-        monkeypatch.setattr(module, "LEAST", 8)
+        monkeypatch.setattr(module, "LEAST_TUPLES", 8)
 
 
 def chains(join):
