@@ -71,7 +71,7 @@ def measure_adjustments(report: Report, rows: int) -> None:
                 counts = table.histogram.counts * (partitions / rows)
                 errors.append(float(np.abs(counts - 1).mean()))
                 figure.add(label, number, errors[-1])
-                table = table.adjusted(rows, partitions)
+                table = table.make_adjusted(rows, partitions)
             settled = median(errors[ENOUGH + 1 :])
             worst = max(worst, errors[ENOUGH] - settled)
     report.figures.append(figure)

@@ -31,7 +31,7 @@ from streamjoin.indexes.trees import blocks
 from streamjoin.indexes.trees import forest as trees
 from streamjoin.indexes.trees import immutable_tree as immutable
 from streamjoin.indexes.trees.blocks import Forest
-from streamjoin.indexes.trees.forest import ALL
+from streamjoin.indexes.trees.forest import ALL_ROWS
 from streamjoin.indexes.trees.immutable_tree import DEPTH, TUPLES, Immutable
 from streamjoin.kernels.compile import Int, Keys, RowIds, bare, inlined
 
@@ -106,9 +106,9 @@ def search_immutable(
     low, high = ranges.second_lower[i], ranges.second_upper[i]
     if hashed:
         leaf = immutable.find_node(first, lower, 0, 0, first.info[DEPTH])
-        firsts = immutable.scan(first, leaf, lower, upper, 0, ALL, work.firsts, np.int64(0))
+        firsts = immutable.scan(first, leaf, lower, upper, 0, ALL_ROWS, work.firsts, np.int64(0))
         leaf = immutable.find_node(second, low, 0, 0, second.info[DEPTH])
-        seconds = immutable.scan(second, leaf, low, high, 0, ALL, work.seconds, np.int64(0))
+        seconds = immutable.scan(second, leaf, low, high, 0, ALL_ROWS, work.seconds, np.int64(0))
         return meet_by_hash(work, firsts, seconds, np.int64(0))
     last = first.info[TUPLES] - 1
     mark_immutable(first, lower, upper, last, work.first_bits)

@@ -1,13 +1,14 @@
-"""What can go wrong at the public edge. Each message gives the value, the rule and the way out."""
+"""The errors users see. Each message gives the value, the rule and the way out."""
 
 from typing import Any
 
 
 class StreamJoinError(ValueError):
-    """Something the caller can mend; the join's state is as it was before the call.
+    """An error the caller can fix. The join's state is as it was before the call.
 
-    Only a window that fails when it closes is dropped, as a note says. Matches that the same call
-    had found already, in other windows, are in ``results``, a table; None if there were none.
+    The one exception: a window that fails as it closes is dropped, and a note says so. Matches that
+    the same call had already found in other windows are in ``results``, a table; None if there were
+    none.
     """
 
     results: Any = None
@@ -26,23 +27,23 @@ class SchemaError(StreamJoinError):
 
 
 class WindowError(StreamJoinError):
-    """A window or duration that makes no sense, or that lacks what it needs."""
+    """A window or duration that makes no sense, or lacks something it needs."""
 
 
 class EvaluationError(StreamJoinError):
-    """A value cannot be computed, as in Spark's ANSI mode: overflow, division by zero."""
+    """A value cannot be computed: overflow or division by zero, as in Spark's ANSI mode."""
 
 
 class SnapshotError(StreamJoinError):
-    """Bytes that are not a snapshot, or one that is damaged or of another version."""
+    """Bytes that are not a snapshot, or a snapshot that is damaged or of another version."""
 
 
 class StreamJoinWarning(UserWarning):
-    """A join that will not go well for long, and what to do about it."""
+    """A join that will run into trouble sooner or later, and what to do about it."""
 
 
 class MissingPackageError(StreamJoinError, ImportError):
-    """An optional package is not installed; ``name`` is that of the module."""
+    """An optional package is not installed; ``name`` is the name of the missing module."""
 
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
@@ -50,9 +51,10 @@ class MissingPackageError(StreamJoinError, ImportError):
 
 
 class CoreError(RuntimeError):
-    """A join core has died, and its part of the window is lost; the others go on.
+    """A join core has died, and its part of the window is lost; the other cores go on.
 
-    ``cores`` are the numbers of those that died, ``results`` what the others found in this step.
+    ``cores`` are the numbers of the cores that died, ``results`` what the others found in this
+    step.
     """
 
     def __init__(self, message: str, cores: tuple[int, ...]) -> None:

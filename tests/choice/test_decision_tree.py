@@ -18,7 +18,13 @@ from streamjoin.choice.calibration_file import (
 )
 from streamjoin.choice.decision_tree import Traits, choose
 from streamjoin.choice.sketches import Sketch
-from streamjoin.choice.window_costs import DEFAULT_WINDOW_COSTS, SIZES, Spent, WindowCosts, at
+from streamjoin.choice.window_costs import (
+    DEFAULT_WINDOW_COSTS,
+    SIZES,
+    Spent,
+    WindowCosts,
+    interpolate,
+)
 
 LINE = (100.0, 100.0, 100.0)
 FREE = (0.0, 0.0, 0.0)
@@ -47,13 +53,13 @@ def traits(busy=None, rows=(50_000, 50_000), **others):
 @pytest.mark.parametrize(
     ("given", "emit", "algorithm", "last"),
     [
-        (traits(), "close", "prj", "key duplication: 0.0 matches a row (many: 16)"),
+        (traits(), "close", "prj", "key duplication: 0.0 matches/row (many: 16)"),
         (traits(), "auto", "prj", "key duplication"),
         (traits(rows=(500, 500)), "close", "npj", "number of tuples: 1,000 (up to 1,000 are few)"),
         (traits(heaviest=(0, 1)), "close", "prj", "key duplication"),
         (traits(heaviest=(0.9, 0), threads=8), "close", "prj", "key duplication"),
         (traits(heaviest=(0, 0.5), threads=8), "close", "npj", "key skew: 50.0% of the right rows"),
-        (traits(matches=800_000), "close", "mpass", "key duplication: 16.0 matches a row"),
+        (traits(matches=800_000), "close", "mpass", "key duplication: 16.0 matches/row"),
         (traits(), "eager", "pmj_jb", "number of tuples: 50,000 left and 50,000 right"),
         (traits(rows=(10_000, 90_000)), "eager", "pmj_jm", "number of tuples"),
         (traits(0.01), "close", "prj", "key duplication"),
@@ -141,9 +147,9 @@ def test_traits_of_a_window_with_one_side():
 
 
 def test_lines_go_on_beyond_what_was_measured():
-    assert at((10, 20, 40), SIZES[0] // 8) == 10
-    assert at((10, 20, 40), SIZES[1]) == pytest.approx(20)
-    assert at((10, 20, 40), SIZES[2] * 8) == pytest.approx(60)
+    assert interpolate((10, 20, 40), SIZES[0] // 8) == 10
+    assert interpolate((10, 20, 40), SIZES[1]) == pytest.approx(20)
+    assert interpolate((10, 20, 40), SIZES[2] * 8) == pytest.approx(60)
 
 
 def test_costs_round_trip_through_the_file(monkeypatch, tmp_path):
@@ -169,7 +175,7 @@ def test_a_file_with_other_costs_is_named(monkeypatch, tmp_path, name):
     saved["windows"][name] = [1, 2]
     path.write_text(json.dumps(saved))
     monkeypatch.setenv(VARIABLE, str(path))
-    with pytest.raises(sj.StreamJoinError, match="is no calibration"):
+    with pytest.raises(sj.StreamJoinError, match="is not a calibration"):
         load_calibration()
 
 
@@ -177,7 +183,7 @@ def test_measuring(monkeypatch):
     monkeypatch.setattr(window_measurement, "SIZES", (1 << 9, 1 << 10, 1 << 11))
     monkeypatch.setattr(window_measurement, "SECONDS", 0)
     monkeypatch.setattr(window_measurement, "ROWS", (64, 128))
-    monkeypatch.setattr(window_measurement, "MEETING", 1 << 9)
+    monkeypatch.setattr(window_measurement, "MATCHES_ROWS", 1 << 9)
     costs = measure_windows(threads=2)
     assert costs.threads == 2
     for spent in (costs.eager, costs.lazy, costs.sorting):

@@ -411,7 +411,7 @@ def test_messages_are_in_one_line_unless_for_a_terminal(files):
         (("--window", "1 s"), ["--time left_column,right_column"]),
         (("--window", "count 5", "--time", "ts"), ["--time ts,ts has no use"]),
         (("--time", "ts"), ["without --window"]),
-        (("--algorithm", "shj_jm"), ["--algorithm shj_jm joins rows as they come"]),
+        (("--algorithm", "shj_jm"), ["--algorithm shj_jm joins rows as they arrive"]),
         (("--algorithm", "prj", "--tuning", "bats=3"), ["--tuning bats=3", "--algorithm prj has"]),
     ],
     ids=lambda value: " ".join(value),

@@ -110,9 +110,9 @@ def test_qualify_does_not_change_its_argument() -> None:
     [
         ("l.a = = 3", r"cannot read 'l\.a = = 3' at line 1, column 7, near '=': a value is"),
         ("l.a and", r"cannot read 'l\.a and' at line 1, column 7, near 'and': a value is missing"),
-        ("l.a && l.b", r"near '&&': this cannot stand here; conditions are combined by and, or"),
+        ("l.a && l.b", r"near '&&': this is not allowed here; combine conditions by and, or"),
         ("(l.a = 3", r"near '3': a \) is missing"),
-        ("l.a = 3)", r"near '\)': this cannot stand here"),
+        ("l.a = 3)", r"near '\)': this is not allowed here"),
         ("(l.a", r"cannot read '\(l\.a' at line 1"),
         ("'open", r"cannot read \"'open\": "),
         (" ", "the expression is empty"),

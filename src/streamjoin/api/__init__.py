@@ -1,5 +1,5 @@
 """What users call in process: `StreamJoin`, `join_tables`, `find_matches` and `explain`.
 
-It stands above the engine and deals with what users may pass: batches of any library, options,
+It sits above the engine and handles what comes from outside: batches of any library, options,
 threads, interrupts, snapshots. Jobs, Spark, calibration and the command line import it.
 """

@@ -1,9 +1,9 @@
-"""Later batches of a stream, brought to the schema of the first.
+"""Casts later batches of a stream to the schema of the first.
 
-Whoever cuts a stream into frames does not choose the type of each frame: pandas gives an integer
-column with a gap as doubles, a text column without a value as NULLs, a category as many bits as
-this frame needs. So a later batch need not have the first one's schema, only its columns, in any
-order, with values that the first one's types hold as they are::
+Code that cuts a stream into frames does not control the types of each frame: pandas turns an
+integer column with a gap into doubles, a text column without a value into NULLs, and gives a
+category as many bits as this frame needs. So a later batch need not have the first one's schema. It
+needs the same columns, in any order, with values that the first one's types hold unchanged::
 
     first     k int64        s string           t timestamp[us]
     later     t timestamp[ns]   k double        s null             columns found by name
@@ -12,8 +12,8 @@ order, with values that the first one's types hold as they are::
 
 A column without a value fits any type.
 
-Invariant: a value that is cast and cast back is what it was. What no value can tell (text for a
-number, a local time for an instant) is not cast at all.
+Invariant: a value that is cast and cast back is what it was. Where values cannot show that the
+meaning is the same (text for a number, a local time for an instant), nothing is cast.
 
 Cost: one comparison of schemas per batch while they are equal.
 """
@@ -67,7 +67,7 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (  # Arrow checks each va
 
 
 def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.RecordBatch:
-    """Return the batch in the given schema; refuse one with other columns, or with other values."""
+    """Cast the batch to the schema; refuse other columns, and values that would change."""
     if batch.schema == schema:
         return batch
     missing = [f"{name!r} is missing" for name in schema.names if name not in batch.schema.names]
@@ -79,7 +79,7 @@ def conform_batch(batch: pa.RecordBatch, schema: pa.Schema, side: str) -> pa.Rec
 
 
 def adopt_types(schema: pa.Schema, later: pa.Schema) -> pa.Schema:
-    """Return the schema with types for the columns that had nothing but NULL so far.
+    """Return the schema with types for the columns that have held only NULL so far.
 
     >>> adopt_types(pa.schema({"k": "int64", "s": "null"}), pa.schema({"s": "string", "k": "int8"}))
     k: int64
@@ -95,12 +95,12 @@ def adopt_types(schema: pa.Schema, later: pa.Schema) -> pa.Schema:
 
 
 def has_unknown_types(schema: pa.Schema) -> bool:
-    """Whether a column has had nothing but NULL, if anything."""
+    """Whether some column has held only NULL, or nothing at all, so far."""
     return any(_is_unknown(field.type) for field in schema)
 
 
 def _is_unknown(kind: pa.DataType) -> bool:
-    """Whether there has been no value to tell the type by, or no value inside: empty lists."""
+    """Whether no value has shown the type yet, or none inside: empty lists."""
     if types.is_dictionary(kind):
         return _is_unknown(kind.value_type)
     parts = range(kind.num_fields) if types.is_nested(kind) else ()
@@ -108,7 +108,7 @@ def _is_unknown(kind: pa.DataType) -> bool:
 
 
 def _conform_column(array: pa.Array, field: pa.Field, side: str) -> pa.Array:
-    if array.null_count == len(array):  # pandas has such columns as doubles
+    if array.null_count == len(array):  # pandas stores such columns as doubles
         array = pa.nulls(len(array), field.type)
     change = f"{field.name!r} was {field.type} and is {array.type}"
     if not _may_cast(array.type, field.type):
@@ -130,7 +130,7 @@ def _conform_column(array: pa.Array, field: pa.Field, side: str) -> pa.Array:
 
 
 def _may_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a value of one type can be one of the other, unchanged and with the same meaning."""
+    """Whether values of one type can become the other, unchanged and with the same meaning."""
     if given == wanted or types.is_null(given):
         return True
     if types.is_dictionary(given):
@@ -162,7 +162,7 @@ def _try_cast(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
             values = _try_cast(array, wanted.value_type)
             return None if values is None else values.dictionary_encode().cast(wanted)
         if types.is_integer(array.type) and types.is_decimal(wanted):
-            # Arrow asks for room for any integer of the type, not for those that are there.
+            # Arrow wants room for any integer of the type, not just for the ones present.
             array = array.cast(pa.decimal256(76, 0))
         return array.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -170,7 +170,7 @@ def _try_cast(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
 
 
 def _find_misfit(array: pa.Array, wanted: pa.DataType) -> int:
-    """Return the first row that cannot be cast, by halving; some row cannot."""
+    """Return a row that cannot be cast, by halving; there must be one."""
     first, count = 0, len(array)
     while count > 1:
         half = count // 2

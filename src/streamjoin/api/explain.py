@@ -1,4 +1,4 @@
-"""``explain``: how a condition is understood, what is indexed and what is filtered, and why."""
+"""``explain``: how a condition is read, what is indexed, what is filtered, and why."""
 
 from textwrap import wrap
 from typing import Unpack
@@ -22,10 +22,10 @@ ORDERS: dict[Ordered, str] = {
 }
 EMITS = {
     "close": "when a window closes: the watermark has passed its end",
-    "eager": "as rows come",
-    "auto": "as rows come or when a window closes, decided when it opens",
+    "eager": "as rows arrive",
+    "auto": "as rows arrive or when a window closes, decided when it opens",
 }
-NEXT, WIDTH = "\n" + " " * 13, 87  # where a fact goes on, and how far
+NEXT, WIDTH = "\n" + " " * 13, 87  # what continues a fact on the next line, and its width
 
 
 @show_options(STREAMS)
@@ -56,7 +56,7 @@ def explain(
     config = JoinOptions.check(on, window, time, **options)
     ordered, delay = config.ordered, options.get("delay")
     condition = config.condition()
-    index, filters = split(condition, config, joins_whole(condition, config))
+    index, filters = describe_index(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
     facts = [
@@ -76,7 +76,7 @@ def explain(
 
 
 def joins_whole(condition: Condition, config: JoinOptions) -> bool:
-    """Whether no index is kept: windows, or tables, are joined by one of the study's algorithms."""
+    """Whether there is no index: an intra-window algorithm joins whole windows or tables."""
     if config.algorithm == "auto":
         return not condition.ranges() and (config.closes or config.window is None)
     return config.algorithm in BY_EQUALITY
@@ -102,7 +102,7 @@ def describe_algorithm(condition: Condition, config: JoinOptions) -> str:
 
 
 def describe_emit(condition: Condition, config: JoinOptions) -> str:
-    """Say when the matches of windows that close come."""
+    """Say when windows that close return their matches."""
     emit = config.emit
     if emit == "auto" and config.algorithm in LAZY:
         emit = "close"
@@ -117,31 +117,31 @@ def describe_tuning(config: JoinOptions) -> str:
 
 
 def describe_cores(config: JoinOptions) -> str:
-    """Say how the windows are spread, if they are."""
+    """Say how the windows are spread over cores, if they are."""
     if config.cores == 1:
         return ""
     return f"{config.cores}: each stores its turn of the rows and is probed with all (SplitJoin)"
 
 
-def split(condition: Condition, config: JoinOptions, whole: bool) -> tuple[str, str]:
-    """Say what the index is sorted by, and what is checked over the candidates it gives.
+def describe_index(condition: Condition, config: JoinOptions, whole: bool) -> tuple[str, str]:
+    """Say what the index is sorted by, and what is checked on the candidates it finds.
 
-    There is none where rows are joined as a ``whole``.
+    There is no index where rows are joined as a ``whole``.
     """
     ranges = [] if whole else ranges_of(condition, config)
     prefix = " and ".join(part.sql() for part in condition.equalities)
     index = f"a hash of {prefix}" if prefix else ""
     checked = [prefix] if len(condition.equalities) > 1 and not ranges else []
     if whole:  # by equality alone: bands and inequalities are checked over the pairs
-        index = f"nothing: {describe_whole(config)}{' by ' * bool(prefix)}{prefix}"
+        index = f"nothing: {describe_whole(config)}{', by ' * bool(prefix)}{prefix}"
         checked += [part.sql() for part in condition.ranges()]
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
-        choice = choice_of(ranges, config.algorithm, config.time is not None)
+        choice = describe_choice(ranges, config.algorithm, config.time is not None)
         index = f"{index}, then {choice}" if index else choice
         if len(ranges) > 2 or config.algorithm not in TWO_KEYS:
-            checked.append("the others of these")
+            checked.append("the rest of these")
     filters = []
     for part in condition.residuals:
         used = aliases(part.expression)
@@ -154,36 +154,36 @@ def split(condition: Condition, config: JoinOptions, whole: bool) -> tuple[str, 
 
 
 def describe_whole(config: JoinOptions) -> str:
-    """Say which rows are joined when, where there is no index."""
+    """Say which rows are joined, and when, if there is no index."""
     if config.window is None:
-        return "all rows are there, and joined"
+        return "all rows are joined at once"
     unit = config.window.unit
     return {
-        "close": f"rows wait, and those of one {unit} are joined",
-        "eager": f"as they come, rows of one {unit} are joined",
-        "auto": f"as they come, or at once at its end, rows of one {unit} are joined",
+        "close": f"rows wait, and those of one {unit} are joined when it closes",
+        "eager": f"rows of one {unit} are joined as they arrive",
+        "auto": f"rows of one {unit} are joined as they arrive, or all at once when it closes",
     }[config.emit]
 
 
 def ranges_of(condition: Condition, config: JoinOptions) -> list[str]:
-    """Return what rows can be ordered by."""
+    """Return what rows can be sorted by."""
     window = [] if config.time is None or config.closes else ["the time window"]
-    return [*(name_of(part) for part in condition.ranges()), *window]
+    return [*(name_part(part) for part in condition.ranges()), *window]
 
 
-def choice_of(ranges: list[str], algorithm: str, timed: bool) -> str:
+def describe_choice(ranges: list[str], algorithm: str, timed: bool) -> str:
     """Say how many of several parts are indexed, and how they are chosen."""
     if algorithm in TWO_KEYS:
         if len(ranges) == 2:
             return f"{' and '.join(ranges)} at once"
         names = ", ".join(ranges)
-        return f"those two of {names} at once under which the fewest pairs of a sample pass"
-    choice = f"whichever of {', '.join(ranges)} a sample shows to be the most selective"
+        return f"two of {names} at once, those that let the fewest pairs of a sample pass"
+    choice = f"the most selective of {', '.join(ranges)}, judged by a sample"
     if algorithm == "auto" and len(ranges) - timed > 1:
-        choice += ", or two of them at once where each alone lets many pairs pass"
+        choice += "; or two of them at once, if each alone lets many pairs pass"
     return choice
 
 
-def name_of(part: Band | Inequality | NotEqual) -> str:
-    """Return what a range part orders rows by."""
+def name_part(part: Band | Inequality | NotEqual) -> str:
+    """Return what a range part sorts rows by."""
     return f"{part.left} - {part.right}" if isinstance(part, Band) else part.sql()

@@ -1,15 +1,16 @@
-"""A word to whoever lets a join grow for ever: once per join, with the way out.
+"""Warns, once per join, when the join would grow for ever, and says what to do.
 
-Rows leave a window of time when the watermark has passed them. Nobody moves it without ``delay`` or
-`advance`, and with ``delay`` it follows the slower stream, so that a stream that has stopped keeps
-everything of the other. Neither is an error: a join may be short, a stream may come back. So there
-is a warning once a join that nothing has left for a while has taken many rows over many windows::
+Rows leave a window of time when the watermark has passed them. Without ``delay`` or `advance`
+nothing moves the watermark; with ``delay`` it follows the slower stream, so a stream that has
+stopped keeps every row of the other one in memory. Neither is an error: a join may be short, a
+stream may come back. So a warning comes when no row has left for a while, and the join has taken
+many rows spanning many windows meanwhile::
 
     event time    0         1         2   ...   10 windows
     watermark     |  stands still                        > 100,000 rows since: a warning
 
-Costs a few comparisons per push, and is decided before the push: whoever turns warnings into errors
-finds the join as it was, and may go on.
+It costs a few comparisons per push. The warning comes before the push, so if it is turned into an
+error, the join is unchanged and can go on.
 """
 
 import sys
@@ -29,7 +30,7 @@ MANY_WINDOWS = 10
 
 @dataclass
 class Growth:
-    """What a join had taken when its watermark moved last."""
+    """What a join had taken when its watermark last moved."""
 
     watermark: int | None = None
     rows: int = 0
@@ -37,7 +38,7 @@ class Growth:
     is_told: bool = False
 
     def watch(self, config: JoinOptions, engine: Engine) -> None:
-        """Warn if nothing leaves the windows; to be called before each push."""
+        """Warn if no row leaves the windows; call this before each push."""
         span_us = None if config.window is None else config.window.span_us
         if self.is_told or span_us is None or not engine.newest:
             return

@@ -1,15 +1,15 @@
 """One call at a time: several threads may use a join, and their calls follow one another.
 
-A call that comes while another runs waits for it, so the results are those of the calls in some
-order. A call from *within* another one, by an object that `push` reads or by a signal handler,
-cannot wait, and would find the state half changed: it is refused. `stream` is a call for each
-step; what it reads ahead of its results is refused to others as a whole.
+A call that arrives while another runs waits for it, so the results are those of the calls in some
+order. A call from *within* another one, made by an object that `push` reads or by a signal handler,
+cannot wait and would find the state half changed, so it is refused. Each step of `stream` is one
+call; while `stream` reads ahead of its results, all other calls are refused.
 
-A process that is forked while another thread is inside gets a state that is half changed, and a
-lock that nobody gives back: its guard refuses all calls (`forks`). If nobody is inside, the child
-has a copy of the join to go on with.
+A process forked while another thread is inside inherits a half-changed state and a lock that
+nobody releases, so its guard refuses all calls (`forks`). If no thread is inside, the child has a
+copy of the join that it can use.
 
-Cost: less than a microsecond per call; a push of one row takes some hundred.
+Cost: less than a microsecond per call; a push of one row takes about a hundred.
 """
 
 import os
@@ -28,17 +28,17 @@ T = TypeVar("T")
 
 
 class Guard:
-    """Lets one thread at a time into a join: who has taken ``lock`` then calls `check`."""
+    """Lets one thread at a time into a join: take ``lock``, then call `check`."""
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.process = os.getpid()
-        self.is_inside = False  # whether a call is running, of whoever has the lock
-        self.is_torn = False  # whether a fork came while another thread was inside
+        self.is_inside = False  # whether the thread that holds the lock is in a call
+        self.is_torn = False  # whether the process was forked with another thread inside
         _guards.add(self)
 
     def check(self) -> None:
-        """Refuse to go on in the middle of another call of this thread, or of one that is lost."""
+        """Refuse a call made inside another one, or after a fork that lost one half-way."""
         if self.is_torn:
             raise StreamJoinError(FORKED.format(self.process, os.getpid()))
         if self.is_inside:
@@ -49,7 +49,7 @@ class Guard:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that the join was made in."""
+        """Whether this process made the join."""
         return is_here(self.process)
 
     def note_fork(self) -> None:
@@ -72,7 +72,7 @@ call_in_child(_note_fork)
 
 
 class Guarded(Protocol):
-    """Something that one thread at a time may use."""
+    """An object that only one thread at a time may use."""
 
     _guard: Guard
 
@@ -81,7 +81,7 @@ G = TypeVar("G", bound=Guarded)
 
 
 def exclusive(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
-    """Let a method run while no other one does that is marked so."""
+    """Decorate a method so that it runs only while no other method decorated so does."""
 
     @wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,7 +1,7 @@
 """The state of a join, from its first row on: before both schemas are known, and after.
 
-Until then rows and watermarks wait in the opening; with the second schema comes the engine, and
-they are replayed through it.
+Before, rows and watermarks wait in the opening. The second schema makes the engine, and they are
+replayed through it.
 """
 
 from collections.abc import Callable
@@ -58,28 +58,28 @@ class JoinState:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was told that no more rows come."""
+        """Whether `finish` has said that no more rows come."""
         if self.engine is not None:
             return self.engine.is_over
         return any(step.is_last for step in self.opening.steps)
 
     def table(self, delivered: list[Delivery]) -> pa.Table:
-        """Return joined rows as a table; until there are any, of the columns that are known."""
+        """Return joined rows as a table, with the columns known so far if there are no rows."""
         rows = [rows for each in delivered for rows in each.rows]
         return pa.Table.from_batches(rows, self.known_schema)
 
     @property
     def known_schema(self) -> pa.Schema:
-        """The schema of the result or, until both streams have been seen, of what there is."""
+        """The schema of the result, or of one side until both streams have been seen."""
         return self.schema or next(iter(self.opening.schemas.values()), pa.schema([]))
 
     def check(self, left: Any, right: Any) -> tuple[Batches, bool]:
-        """Return what was pushed as batches, and whether both are one."""
+        """Return what was pushed as batches, and whether both sides are the same object."""
         if self.engine is not None:
             self.growth.watch(self.config, self.engine)
         is_self = left is right and left is not None
         batches: Batches = {}
-        with pass_signals():  # it may be a reader, which waits for more
+        with pass_signals():  # it may be a reader that waits for more
             if left is not None:
                 batches["left"] = as_batch(left)
             if right is not None:  # a reader can be read only once
@@ -108,7 +108,7 @@ class JoinState:
             return self._push(self.engine, Push(batches))
 
     def find(self, left: Any, right: Any) -> list[Any]:
-        """Add rows, and leave what they find where it is."""
+        """Add rows, and leave their matches in the windows."""
         batches, is_self = self.check(left, right)
         if self.engine is not None:
             with self.engine.attempt():
@@ -123,7 +123,7 @@ class JoinState:
     def submit(self, engine: Engine, left: Any, right: Any) -> None:
         """Send rows to the threads that join a source."""
         batches, _ = self.check(left, right)
-        # Copies: the source may use its memory again before the cores are through with it.
+        # Copies: the source may reuse its memory before the cores are done with it.
         engine.submit({side: copy_batch(batch) for side, batch in batches.items()})
         self.follow(engine)
 
@@ -135,7 +135,7 @@ class JoinState:
             return self._flush(self.engine, self.engine.close)
 
     def advance(self, watermark: Any) -> Delivered:
-        """Set the watermark, and return what windows give that close."""
+        """Set the watermark, and return the matches of windows that close."""
         if self.engine is None:
             self.opening.hold_watermark(watermark, self.config.time)
             return Delivered()
@@ -144,7 +144,7 @@ class JoinState:
             return self.engine.advance(key)
 
     def finish(self) -> Delivered:
-        """Close all windows, and return what they give."""
+        """Close all windows, and return their matches."""
         if self.engine is None:
             self.opening.hold_end()
             return Delivered()
@@ -152,7 +152,7 @@ class JoinState:
             return self._flush(self.engine, self.engine.finish)
 
     def follow(self, engine: Engine, deliver: Deliver | None = None) -> Delivered:
-        """Let the watermark follow the data, if it is to."""
+        """Let the watermark follow the data, if the join has a ``delay``."""
         if self.config.delay_us is None:
             return Delivered()
         return engine.follow(ticks(self.config.delay_us, engine.plan), deliver)
@@ -160,10 +160,10 @@ class JoinState:
     def _begin(
         self, batches: Batches, is_self: bool, join: Callable[[Engine], Delivered]
     ) -> tuple[list[Delivery], list[Any]]:
-        """Hold batches back until both schemas are known, then go through them all.
+        """Hold batches back until both schemas are known, then replay them all.
 
-        Returns what those give that waited, no rows since they are of one side, and what ``join``
-        gives, which is for the last ones.
+        Returns what the held batches deliver (no rows, since they are all of one side), and what
+        ``join`` returns for the last ones.
         """
         opening = self.opening
         if not all(opening.is_seen(side, batches) for side in SIDES):
@@ -175,7 +175,7 @@ class JoinState:
             self.config, schemas, is_self=is_one, observer=self.observer, limits=self.limits
         )
         waited: list[Delivery] = []
-        with ignore_commits(), engine.attempt_whole():  # or all goes on waiting, without an engine
+        with ignore_commits(), engine.attempt_whole():  # on failure all goes on waiting, no engine
             for step in opening.steps:
                 fitting = {
                     side: conform_batch(batch, schemas[side], side)

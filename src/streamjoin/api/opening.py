@@ -1,10 +1,10 @@
-"""What came before the schemas of both streams were known: rows and watermarks that wait.
+"""Holds rows and watermarks until the schemas of both streams are known.
 
-Types and columns cannot be resolved before, so they are kept in their order and replayed then.
+Types and columns cannot be resolved earlier, so these steps are kept in order and replayed later.
 
-A column that has had nothing but NULL has no type yet, and takes that of the first batch that has
-one, as long as the schemas are not bound. A side whose batches had no rows at all waits for that:
-nothing can be lost, since nothing can match.
+A column that has held only NULL has no type yet. Until the schemas are bound, it takes the type of
+the first batch that has one. A side whose batches had no rows at all waits for that; nothing is
+lost, since nothing can match.
 """
 
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ from streamjoin.plans.times import check_watermark, to_key
 
 @dataclass
 class Opening:
-    """The schemas that are known, and the steps that wait."""
+    """The schemas known so far, and the steps that wait."""
 
     schemas: dict[Side, pa.Schema] = field(default_factory=dict)
     steps: list[Push] = field(default_factory=list)
 
     def conform(self, side: Side, batch: pa.RecordBatch, bound: bool) -> pa.RecordBatch:
-        """Return the batch in the schema of those before it; refuse one that is not like them.
+        """Cast the batch to the schema of the earlier ones; refuse one that does not fit it.
 
-        Until the schemas are ``bound``, columns that had nothing but NULL may get their types.
+        Until the schemas are ``bound``, columns that have held only NULL may get their types.
         """
         known = self.schemas.get(side)
         if known is None:
@@ -42,7 +42,7 @@ class Opening:
         return conform_batch(batch, known, side)
 
     def is_seen(self, side: Side, batches: dict[Side, pa.RecordBatch]) -> bool:
-        """Whether this side's columns are known, once these batches have come."""
+        """Whether this side's columns are known once these batches are in."""
         coming = [batches[side]] if side in batches else []
         if not coming and side not in self.schemas:
             return False
@@ -57,7 +57,7 @@ class Opening:
             self.steps.append(Push(kept))
 
     def hold_watermark(self, watermark: Any, time: tuple[str, str] | None) -> None:
-        """Let a watermark wait, if it fits the time columns that are known."""
+        """Keep a watermark, if it fits the time columns known so far."""
         watermark = check_watermark(watermark)
         for side, schema in self.schemas.items():
             name = (time or ("", ""))[side == "right"]

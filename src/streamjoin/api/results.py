@@ -1,9 +1,9 @@
-"""Results in other forms than a table: left where they are, or as an ordered stream.
+"""Results other than a table: matches left in the windows, or an ordered stream.
 
-A search gives ranges of rows, a few numbers a probe, however many rows match (PanJoin III-A, step
-5). With `Results`, pairs are written and columns fetched only when rows are wanted; to count them,
-neither is needed where the index answers the whole condition. `Punctuated` rows are one piece of a
-stream of results, with the stars of SplitJoin (section 5).
+A search gives ranges of rows: a few numbers per probe, however many rows match (PanJoin III-A, step
+5). `Results` writes pairs and fetches columns only when rows are wanted; counting needs neither
+where the index answers the whole condition. `Punctuated` rows are one piece of a stream of results,
+with the stars of SplitJoin (section 5).
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ from streamjoin.kernels.threads import share
 
 @dataclass(frozen=True)
 class Punctuated:
-    """Some joined rows of a stream of results and, if these are ordered, their punctuation.
+    """Some joined rows of a stream of results and, if it is ordered, their punctuation.
 
-    Of rows that arrived before ``upto``, counted through both streams, all matches are out.
+    All matches of rows that arrived before ``upto``, counted over both streams, have been yielded.
     """
 
     rows: pa.Table
@@ -37,16 +37,16 @@ class Punctuated:
 
     @classmethod
     def of(cls, delivery: gather.Delivery, schema: pa.Schema) -> "Punctuated":
-        """Return what an ordered join delivers, or one without order."""
+        """Wrap what a join delivers, with or without an order."""
         rows, stars = pa.Table.from_batches(delivery.rows, schema), delivery.stars
         return cls(rows) if stars is None else cls(rows, stars.upto, stars.arrivals, stars)
 
     @property
     def stars(self) -> pa.Table:
-        """A star for each row that looked for matches: its side, its arrival, and their end.
+        """A star for each row that looked for matches: its side, its arrival, where they end.
 
-        The matches of a row are those from the end of the row before to its own end. Rows that
-        cannot match, with a NULL key or too late, have none.
+        A row's matches begin where those of the row before end. Rows that cannot match, because
+        their key is NULL or they are late, have no star.
         """
         if self._stars is None:
             raise StreamJoinError(
@@ -57,10 +57,10 @@ class Punctuated:
 
 
 class Results:
-    """The matches of one search: count them, or fetch the joined rows, a batch at a time.
+    """The matches of one search: count them, or fetch the joined rows a batch at a time.
 
-    Those of a `StreamJoin` are good until it is used again, those of tables for ever. They can be
-    passed to whatever takes an Arrow stream: `pyarrow.dataset.write_dataset`, polars, DuckDB.
+    Those of a `StreamJoin` are valid until it is used again, those of tables for ever. They can be
+    passed to anything that takes an Arrow stream: `pyarrow.dataset.write_dataset`, polars, DuckDB.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Results:
         guard: Guard | None = None,
     ) -> None:
         self._found: list[Found] | None = found
-        self._guard = guard or Guard()  # of the join whose windows these point into
+        self._guard = guard or Guard()  # the guard of the join whose windows these point into
         self.schema, self._threads = schema, threads
 
     def _alive(self) -> list[Found]:
@@ -107,7 +107,7 @@ class Results:
     def _fetch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
         """Fetch the next batch, unless the join has been used since the one before."""
         self._alive()
-        with hold_signals():  # and not while somebody works with the rows
+        with hold_signals():  # only here, not while the caller works with the rows
             return next(batches, None)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -115,7 +115,7 @@ class Results:
         return pa.RecordBatchReader.from_batches(self.schema, iter(self))
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Be an Arrow stream, for others to read."""
+        """Export the joined rows as an Arrow stream."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_table(self) -> pa.Table:

@@ -6,14 +6,14 @@
     4 bytes    the format number
     4 bytes    CRC-32 of the header
     8 bytes    the length of the header
-    header     JSON: what the writer wants to say, and of each part its name, length and CRC-32
+    header     JSON: what the writer puts there, and each part's name, length and CRC-32
     parts      one after the other; Arrow IPC, so that each begins at a multiple of 8 bytes
 
 Numbers are little-endian and unsigned. Reading copies nothing: a part is a view of the bytes.
-CRC-32 notices every change of up to 32 bits in a row, and of others all but one in four thousand
-million. It guards against damage, not against somebody who computes it anew, so `snapshots` checks
-what it reads as well. Cost: the checksums of 1 GB take half a second; parts are summed side by
-side. (BLAKE2b takes four times as long, SHA-256 nearly twice.)
+CRC-32 detects every change within 32 consecutive bits, and misses one in four billion of the
+others. It guards against damage, not against an attacker, who can recompute it, so `snapshots`
+checks what it reads as well. Cost: the checksums of 1 GB take half a second; parts are summed in
+parallel. (BLAKE2b takes four times as long, SHA-256 nearly twice.)
 """
 
 import json
@@ -29,7 +29,7 @@ from streamjoin.kernels.threads import share
 
 MAGIC = b"sj-state"
 PREFIX = Struct("<8sIIQ")
-OLD = b"\xff\xff\xff\xff"  # what formats up to 4 began with, as all Arrow IPC streams do
+OLD = b"\xff\xff\xff\xff"  # formats up to 4 began with this, as all Arrow IPC streams do
 OLD_KEY = b"streamjoin"
 NO_SNAPSHOT = (
     "these {:,} bytes are no snapshot of a StreamJoin, or not all of one; pass what snapshot() gave"
@@ -56,13 +56,13 @@ def write_parts(
 
 
 def read_parts(data: Any, form: int, threads: int = 1) -> tuple[dict[str, Any], Parts]:
-    """Return header and parts, exactly as they were written; refuse whatever else is passed."""
+    """Return header and parts exactly as they were written; refuse anything else."""
     if not isinstance(data, bytes | bytearray | memoryview):
         raise SnapshotError(
             f"a snapshot is bytes, and this is a {type(data).__name__}: {data!r:.100}"
         )
     view = memoryview(data)
-    if not (view.readonly and view.c_contiguous):  # parts are views: nobody may change them
+    if not (view.readonly and view.c_contiguous):  # parts are views, so the bytes must not change
         view = memoryview(view.tobytes())
     view = view.cast("B") if view.nbytes else memoryview(b"")
     prefix = view[: PREFIX.size].tobytes()
@@ -84,7 +84,7 @@ def read_parts(data: Any, form: int, threads: int = 1) -> tuple[dict[str, Any], 
 def _cut_parts(
     view: memoryview, at: int, text: bytes, threads: int
 ) -> tuple[dict[str, Any], Parts]:
-    """Cut what follows the header into its parts, and compare their checksums."""
+    """Cut what follows the header into parts, and compare their checksums."""
     try:
         header = json.loads(text)
         contents = [(str(name), int(size), crc) for name, size, crc in header.pop("parts")]

@@ -12,16 +12,17 @@ Arrow IPC stream::
 
 Key columns are not saved: they are computed again from the rows.
 
-Kernels trust what they are given, so nothing reaches them that was not checked, whoever wrote it:
+Kernels trust their input, so nothing reaches them unchecked, whoever wrote it:
 
-1. Arrow data are valid to the last offset, and of the schemas that the header's join has.
-2. The tuples of an index are those of its rows: each row id once, with the key that the row has, in
-   the order that the structure keeps (`indexes.saved_tuples`).
-3. Numbers of rows ascend, and are below the number of rows that came.
+1. Arrow data are valid to the last offset, and have the schemas of the header's join.
+2. The tuples of an index are those of its rows: each row id once, with that row's key, in the order
+   that the structure keeps (`indexes.saved_tuples`).
+3. Row numbers ascend, and are below the number of rows that have arrived.
 4. The configuration would be accepted from a user.
 
-So a snapshot that was tampered with gives another join that could have been, or a `SnapshotError`,
-as everything does that goes wrong while one is read. Cost of the checks: a pass over the tuples.
+So a snapshot that was tampered with gives either a valid state of some other join, or a
+`SnapshotError`. So does anything else that goes wrong while reading one. The checks cost one pass
+over the tuples.
 """
 
 from collections.abc import Iterator
@@ -59,9 +60,9 @@ from streamjoin.plans.times import check_watermark, read_time, write_time
 
 FORMAT = 5
 UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
-MOST_THREADS = 1 << 12  # and cores, of a join that is restored
-LAST = "last"  # instead of a watermark: no more rows are coming
-NUMBERS = ("ordinal", "arrival", "first", "last")  # of a row: its own two, and those it meets
+MOST_THREADS = 1 << 12  # or cores, in a restored join
+LAST = "last"  # in place of a watermark: no more rows are coming
+NUMBERS = ("ordinal", "arrival", "first", "last")  # a row's own two, and the range it meets
 Files = dict[str, pa.Buffer]
 
 
@@ -85,9 +86,9 @@ def save(state: JoinState) -> bytes:
 
 
 def load(data: Any) -> JoinState:
-    """Read what ``save`` wrote; whatever it did not write is refused."""
+    """Read what ``save`` wrote; refuse anything else."""
     header, files = read_parts(data, FORMAT, read_threads("threads", None))
-    with refusing_all():
+    with convert_errors():
         config = load_config(header["config"])
         schemas = {
             side: read(files[name]).schema for side in SIDES if (name := f"schema/{side}") in files
@@ -102,8 +103,8 @@ def load(data: Any) -> JoinState:
 
 
 @contextmanager
-def refusing_all() -> Iterator[None]:
-    """Let nothing out but a `SnapshotError`: no damage gets so far, but what others write may."""
+def convert_errors() -> Iterator[None]:
+    """Turn every error into a `SnapshotError`: checksums find damage, but not a forged snapshot."""
     try:
         yield
     except Exception as error:
@@ -115,7 +116,7 @@ def refusing_all() -> Iterator[None]:
 
 
 def load_config(fields: dict[str, Any]) -> JoinOptions:
-    """Return the options of a join, if a user could have asked for it."""
+    """Return the options of a join; refuse those that no user could have passed."""
     refuse_unless(fields["window"] is not None, "a stream join has a window")
     refuse_unless(max(fields["cores"], fields["threads"]) <= MOST_THREADS, "so many threads")
     checked = JoinOptions.from_json(fields)
@@ -189,7 +190,7 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
 
 
 def save_chain(chain: Chain) -> dict[str, Any]:
-    """Return what a chain holds beside rows and indexes."""
+    """Return what a chain holds besides rows and indexes."""
     held = [
         {"layout": asdict(each.layout), "structure": each.structure, "start": each.start}
         for each in chain
@@ -240,17 +241,17 @@ def load_engine(
 
 
 def is_whole(value: Any, least: int | None = None) -> bool:
-    """Whether something is a whole number, and not below the least one."""
+    """Whether a value is a whole number, and at least ``least``."""
     return type(value) is int and (least is None or value >= least)
 
 
 def is_key(value: Any) -> bool:
-    """Whether something is an int64 number."""
+    """Whether a value is a number that int64 can hold."""
     return is_whole(value) and MIN_KEY <= value <= MAX_KEY
 
 
 def load_counters(saved: dict[str, Any]) -> Counters:
-    """Return what an engine has seen."""
+    """Return the counters of an engine."""
     counters = Counters(**saved)
     refuse_unless(counters.rows.keys() == {*SIDES}, "a stream is neither left nor right")
     numbers = [*counters.rows.values(), counters.matches, counters.late, counters.null_times]
@@ -260,14 +261,14 @@ def load_counters(saved: dict[str, Any]) -> Counters:
 
 
 def check_recipe(recipe: dict[str, Any]) -> None:
-    """Refuse an eager algorithm that no user could have asked for."""
+    """Refuse an eager algorithm that no user could have chosen."""
     name, threads = recipe["name"], read_threads("threads", recipe["threads"])
     refuse_unless(name in EAGER and threads <= MOST_THREADS, f"{recipe} cannot be")
     check_tuning(name, dict(recipe["tuning"]), threads)
 
 
 def check_turns(turns: dict[Side, dict[str, Any]]) -> None:
-    """Refuse turns that cannot be."""
+    """Refuse turns that no split join could have."""
     refuse_unless(turns.keys() == {*SIDES}, "a stream is neither left nor right")
     for turn in turns.values():
         is_sane = is_whole(turn["number"], 0) and is_whole(turn["rows"], 0)
@@ -303,7 +304,7 @@ def load_collected(engine: Engine, side: Side, files: Parts) -> Prepared:
 def check_numbers(
     numbers: Keys, size: int, bound: int, least: int = 0, strictly: bool = True
 ) -> None:
-    """Refuse numbers of rows that do not ascend, or that no row can have."""
+    """Refuse row numbers that do not ascend, or that no row can have."""
     refuse_unless(numbers.dtype == np.int64 and numbers.size == size, "a number is missing")
     if size:
         steps = np.diff(numbers)
@@ -326,7 +327,7 @@ def load_chain(
 
 
 def load_kind(chain: Chain, saved: dict[str, Any]) -> tuple[Layout, str]:
-    """Return what an index is sorted by, and how it is made, if these go together."""
+    """Return an index's layout and structure, if they go together."""
     layout, structure = Layout(**saved["layout"]), saved["structure"]
     kind_of(structure)
     layouts = chain.plan.layouts()
@@ -364,14 +365,14 @@ def load_subwindow(
 
 
 def check_ordinals(ordinals: Keys, size: int, came: int, ascend: bool) -> None:
-    """Refuse numbers of rows that cannot be; in time windows, some may have come again."""
+    """Refuse impossible row numbers; in time windows, a number may come again."""
     check_numbers(ordinals if ascend else np.sort(ordinals), size, came, strictly=ascend)
 
 
 def load_indexes(
     chain: Chain, layout: Layout, structure: str, rows: Prepared, saved: list[memoryview]
 ) -> list[Structure]:
-    """Read the indexes of a subwindow, which together have each of its rows once."""
+    """Read the indexes of a subwindow, which together hold each of its rows once."""
     kind, plan = kind_of(structure), chain.plan
     expected = [plan.index_keys(order, rows.keys) for order in layout.orders]
     seen = np.zeros(len(rows), np.bool_)
@@ -396,10 +397,10 @@ def write(data: pa.Table | pa.RecordBatch) -> pa.Buffer:
 
 
 def read(data: memoryview) -> pa.Table:
-    """Read an Arrow IPC stream, and look at every offset in it."""
+    """Read an Arrow IPC stream, and validate every offset in it."""
     checkpoint()
     table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-    if "dictionary<" in str(table.schema):  # copies of rows share it, and with it the snapshot
+    if "dictionary<" in str(table.schema):  # copies of rows would keep the whole snapshot alive
         table = pa.ipc.open_stream(bytes(data)).read_all()
     check_layout(table)
     return table
@@ -413,7 +414,7 @@ def batch_of(data: memoryview, schema: pa.Schema | None = None) -> pa.RecordBatc
 
 
 def index_of(data: memoryview) -> pa.RecordBatch:
-    """Read an index, whose metadata may tell how its tuples lie."""
+    """Read an index; its metadata may say how its tuples are laid out."""
     batch = pa.ipc.open_stream(pa.py_buffer(data)).read_next_batch()
     check_layout(batch)
     return batch

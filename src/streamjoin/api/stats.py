@@ -1,4 +1,4 @@
-"""What a join tells about itself."""
+"""The statistics of a join: counts, sizes and times."""
 
 from dataclasses import dataclass, field
 
@@ -13,18 +13,18 @@ class JoinStats:
 
     rows_left: int
     rows_right: int
-    live_left: int  # rows held, those included that wait for their subwindow to expire
+    live_left: int  # rows held, including those that wait for their subwindow to expire
     live_right: int
     bytes: int
     subwindows: int = 0
     matches: int = 0
     late: int = 0  # rows that came after the watermark had passed their time; they match nothing
     null_times: int = 0  # rows without a time; they match nothing
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe filters and gathers
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe also filters, gathers
     commands: dict[str, int] = field(default_factory=dict)  # sent to workers, by kind
     waiting: int = 0  # rows that wait in batch mode
-    cores: tuple["CoreStats", ...] = ()  # of a join that is spread over cores
-    decision: Decision | None = None  # the last one, where "auto" joins windows that close
+    cores: tuple["CoreStats", ...] = ()  # one per core, if the join is spread over cores
+    decision: Decision | None = None  # the last, where "auto" chooses for windows that close
 
     @classmethod
     def of(cls, engine: Engine) -> "JoinStats":
@@ -50,7 +50,7 @@ class JoinStats:
 
 @dataclass(frozen=True)
 class CoreStats:
-    """What one join core holds, and for how long it has worked."""
+    """What one join core holds, and how long it has worked."""
 
     core: int
     is_alive: bool

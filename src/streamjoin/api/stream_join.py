@@ -84,20 +84,21 @@ class StreamJoin:
         Until both streams have been seen, their rows wait, and the result has no rows and the
         columns of one side only.
 
-        If it is interrupted, by Ctrl-C say, it has not happened, unless the exception has
-        ``results``: then it has, and they are what it would have returned. So with all calls.
+        If a push is interrupted, by Ctrl-C say, it has not happened, unless the exception has
+        ``results``: then it has, and they are what it would have returned. The same holds for
+        every other call.
         """
         self._begin()
         return self._table(lambda: self._push(left, right))
 
     def _push(self, left: Any, right: Any) -> Delivered:
-        """Add rows and return what they find, unless a core has died meanwhile."""
+        """Add rows and return what they find; raise if a core has died meanwhile."""
         delivered = self._state.push(left, right)
         self._report(lambda: self._state.table(delivered.items))
         return delivered
 
     def _report(self, results: Callable[[], pa.Table | Results]) -> None:
-        """Tell of cores that have died, with what the others have found."""
+        """Raise if cores have died, with what the others have found."""
         try:
             if self._state.engine is not None:
                 self._state.engine.executor.report()
@@ -106,7 +107,7 @@ class StreamJoin:
             raise
 
     def _table(self, join: Callable[[], Delivered]) -> pa.Table:
-        """Return as a table what is found; an error too has what was found before it."""
+        """Return what is found as a table; an error also carries what was found before it."""
         with hold_signals() as call:
             delivered = join()
             table = self._state.table(delivered.items)
@@ -118,23 +119,23 @@ class StreamJoin:
     def stream(
         self, source: Iterable[Any], task_rows: int = TASK_TUPLES, finish: bool = True
     ) -> Iterator[Punctuated]:
-        """Push all that a source gives, and yield matches as they come.
+        """Push everything a source yields, and yield matches as they are found.
 
-        ``source`` gives what `push` takes, as pairs ``(left, right)`` or as dicts, either side
-        None where there is nothing. With ``cores``, or if the windows are kept in PIM-Trees or
-        IM-Trees, a thread of its own reads it ahead, as far as channels of bounded depth allow: a
-        slow reader of the results slows the source down. If you stop reading early, the matches
-        that are on their way are lost, but no rows, except for the one item of the source that
-        may have been read and not yet pushed.
+        ``source`` yields what `push` takes, as pairs ``(left, right)`` or as dicts, with None for a
+        side that has nothing. With ``cores``, or if the windows are kept in PIM-Trees or IM-Trees,
+        a separate thread reads ahead, as far as channels of bounded depth allow: if you read the
+        results slowly, the source slows down too. If you stop reading early, matches that are
+        under way are lost. No rows are, except for one item of the source that may have been read
+        and not yet pushed.
 
         When the source is exhausted, rows that wait in batch mode are joined, and tumbling and
-        session windows are closed as by `finish`: their last matches come, and all rows after that
-        would be late. With ``finish=False`` they stay open, for another source, or for `push`.
+        session windows are closed as by `finish`: their last matches come, and all later rows
+        would be late. With ``finish=False`` they stay open, for another source or for `push`.
         Sliding windows have given all their matches by then, and take more rows in any case.
 
-        Over PIM-Trees, threads take tasks of ``task_rows`` rows each from a common queue and share
-        the trees, and matches come in the order of arrival. Setting `threads` meanwhile lets
-        threads join or leave.
+        With PIM-Trees, threads share the trees and take tasks of ``task_rows`` rows each from a
+        common queue; matches come in order of arrival. If you set `threads` meanwhile, threads join
+        or leave.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x = r.x", window=CountWindow(100), cores=2, ordered="outer")
@@ -173,9 +174,9 @@ class StreamJoin:
 
     @exclusive
     def _push_step(self, left: Any, right: Any) -> Delivered:
-        """Push what a source gives; others may have used the join since it gave something.
+        """Push what a source yields; other calls may have used the join since its last item.
 
-        Whoever interrupts it gets what it has found.
+        If it is interrupted, the exception carries what was found.
         """
         self._begin()
         with hold_signals() as call:
@@ -185,7 +186,7 @@ class StreamJoin:
         return delivered
 
     def _punctuated_steps(self, delivered: Delivered) -> Iterator[Punctuated]:
-        """Yield what is found; if a window has failed, what was found before, then the error."""
+        """Yield what is found; if a window failed, yield what came before it, then raise."""
         yield from self._punctuated(delivered.items)
         delivered.unwrap()
 
@@ -201,7 +202,7 @@ class StreamJoin:
 
     @exclusive
     def _lend(self, engine: Engine, task_rows: int) -> Streaming | None:
-        """Give the windows to threads that join a source ahead, if there are any."""
+        """Lend the windows to the threads that join a source ahead, if this join has such."""
         self._begin()
         engine.streaming = threads_of(engine, task_rows)
         return engine.streaming
@@ -213,10 +214,10 @@ class StreamJoin:
 
     @exclusive
     def find(self, left: Any = None, right: Any = None) -> Results:
-        """Do as `push` does, but leave the matches where they are: count them, or fetch some.
+        """Do what `push` does, but leave the matches in the windows: count them, or fetch some.
 
-        Rows that wait in batch mode are joined too. The results are good until the next push, find,
-        flush or snapshot, in no order, and ``stats.matches`` does not count them.
+        Rows that wait in batch mode are joined too. The results have no order, are valid until the
+        next push, find, flush or snapshot, and do not count in ``stats.matches``.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
@@ -241,7 +242,7 @@ class StreamJoin:
         return joined
 
     def _begin(self) -> None:
-        """Close what another call may have left open, or refuse to go on beside it."""
+        """Close what an earlier call may have left open; refuse while a stream is being read."""
         self._refuse_beside_stream()
         self._close_results()
 
@@ -260,12 +261,12 @@ class StreamJoin:
 
     @exclusive
     def advance(self, watermark: Any) -> pa.Table:
-        """Tell that no rows before ``watermark`` will come: what only they would meet is dropped.
+        """Declare that no rows before ``watermark`` will come: drop what only they would meet.
 
-        Returns the matches of the tumbling or session windows that close thereby; a sliding window
-        has given its matches already. Rows before the watermark that come all the same are late:
-        they match nothing and are counted. Takes a datetime, date or integer (milliseconds), as
-        the time columns are; it never moves back.
+        Returns the matches of the tumbling or session windows that this closes; a sliding window
+        has already given its matches. Rows before the watermark that come all the same are late:
+        they match nothing, and are counted. Takes a datetime, a date or an integer (milliseconds),
+        like the time columns. The watermark never moves back.
 
         >>> from streamjoin import TumblingWindow
         >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")
@@ -276,7 +277,7 @@ class StreamJoin:
         config = self._state.config
         if config.closes:
             self._begin()
-        else:  # results of `find` stay good
+        else:  # results of `find` stay valid
             self._refuse_beside_stream()
         if config.is_counted:
             raise WindowError(
@@ -287,9 +288,9 @@ class StreamJoin:
 
     @exclusive
     def finish(self) -> pa.Table:
-        """Tell that no more rows will come: joins what waits, closes all windows.
+        """Declare that no more rows will come: join what waits, close all windows.
 
-        Returns the last matches. Rows that are pushed all the same are late.
+        Returns the last matches. Rows pushed after this are late.
 
         >>> from streamjoin import SessionWindow
         >>> join = StreamJoin(on="l.id = r.id", window=SessionWindow("1 minute"), time="t")
@@ -327,7 +328,7 @@ class StreamJoin:
 
     @exclusive
     def snapshot(self) -> bytes:
-        """Return the whole state, to go on from with `restore`, in this process or another."""
+        """Return the whole state; `restore` goes on from it, in this process or another."""
         self._begin()
         with hold_signals():
             return snapshots.save(self._state)
@@ -336,8 +337,7 @@ class StreamJoin:
     def restore(cls, data: bytes) -> "StreamJoin":
         """Return a join that goes on where ``snapshot`` was taken.
 
-        Bytes that are damaged, not all of a snapshot, or of another version are refused with a
-        `SnapshotError`.
+        Raises `SnapshotError` for bytes that are damaged, incomplete or of another version.
         """
         join = cls.__new__(cls)
         with hold_signals(provisional=True):
@@ -345,5 +345,5 @@ class StreamJoin:
         return join
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Be pickled and copied by way of a snapshot."""
+        """Pickle and copy by way of a snapshot."""
         return type(self).restore, (self.snapshot(),)

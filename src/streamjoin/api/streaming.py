@@ -1,8 +1,8 @@
-"""A source pushed through threads that join it, without waiting for their results.
+"""Pushes a source through the threads that join it, without waiting for their results.
 
-A thread of its own reads the source and sends its steps down; whoever iterates takes the results.
-Between them are channels of bounded depth, so a slow reader slows the source down. Whoever iterates
-can be interrupted while there is nothing to take: then what is on its way is stored all the same.
+A separate thread reads the source and sends its steps down; the caller, who iterates, takes the
+results. Between them are channels of bounded depth, so a slow caller slows the source down. The
+caller can be interrupted while waiting for results; what is under way is stored all the same.
 """
 
 import os
@@ -25,7 +25,7 @@ from streamjoin.kernels.interrupts import hold_signals, shield
 
 
 class Pipeline:
-    """One source on its way through an engine; ``send`` checks and submits what it gives."""
+    """One source on its way through an engine; ``send`` checks and submits its items."""
 
     def __init__(
         self,
@@ -44,32 +44,32 @@ class Pipeline:
     def __iter__(self) -> Iterator[Delivery]:
         """Start reading the source, and yield results until it is exhausted.
 
-        Who stops early loses the matches that are still on their way; the rows are stored.
+        A caller who stops early loses the matches still under way; the rows are stored.
         """
         with hold_signals():
             self.join.wait()
         Thread(target=self._read, name="streamjoin source", daemon=True).start()
         try:
-            for gathered in self._waited_for():
-                yield from self._counted(gathered)
+            for gathered in self._wait_for_results():
+                yield from self._count_matches(gathered)
                 raise_error(gathered.problems)
                 if gathered.ends:
                     self.join.report()
         except CoreError as error:
-            rest = [rows for each in self._rest() for rows in each.rows]
+            rest = [rows for each in self._gather_rest() for rows in each.rows]
             error.results = pa.Table.from_batches(rest, self.engine.schema)
             raise
         finally:
-            if is_here(self._process):  # a child has no threads that it could wait for
+            if is_here(self._process):  # a forked child has no threads to wait for
                 with hold_signals(), shield():
                     self._drop_rest()
         self.join.report()
         if self._failure is not None:
             raise self._failure
 
-    def _waited_for(self) -> Iterator[Gathered]:
-        """Yield whatever comes; signals are held while it is waited for."""
-        coming = self._gathered()
+    def _wait_for_results(self) -> Iterator[Gathered]:
+        """Yield what is gathered; hold signals while waiting for it."""
+        coming = self._gather_steps()
         while True:
             with hold_signals():
                 gathered = next(coming, None)
@@ -80,26 +80,26 @@ class Pipeline:
     def _drop_rest(self) -> None:
         """Stop reading the source, and wait until all that was sent is stored."""
         try:
-            for _ in self._rest():
+            for _ in self._gather_rest():
                 pass
         finally:
             self._stopped.set()
-            with self._sending:  # what is being sent is counted and stored
+            with self._sending:  # wait until what is being sent is counted and stored
                 pass
 
     def _read(self) -> None:
         try:
             for item in self.source:
-                if not self._unless_stopped(partial(self.send, *item)):
+                if not self._send_unless_stopped(partial(self.send, *item)):
                     return
-            self._unless_stopped(self.engine.submit_waiting)
+            self._send_unless_stopped(self.engine.submit_waiting)
         except BaseException as error:
             self._failure = error
         self._submit_last()
 
-    def _unless_stopped(self, act: Callable[[], None]) -> bool:
-        """Send something, unless nothing may follow; return whether it was sent."""
-        with self._sending:  # so that what is last comes behind it
+    def _send_unless_stopped(self, act: Callable[[], None]) -> bool:
+        """Send something, unless the stream has stopped; return whether it was sent."""
+        with self._sending:  # so that the last step comes after it
             if self._stopped.is_set():
                 return False
             act()
@@ -111,17 +111,17 @@ class Pipeline:
                 self._has_ended = True
                 self.join.submit_last()
 
-    def _rest(self) -> Iterator[Delivery]:
-        """Stop reading the source, and give what is on its way; deaths are for others to tell."""
+    def _gather_rest(self) -> Iterator[Delivery]:
+        """Stop reading the source, and yield what is under way; dead cores raise elsewhere."""
         if not self._is_empty:
             self._stopped.set()
-            # From a thread of its own: the channels may be full until somebody reads again.
+            # From a separate thread: the channels may be full until we read again, below.
             Thread(target=self._submit_last, daemon=True).start()
-            for gathered in self._gathered():
-                yield from self._counted(gathered)
+            for gathered in self._gather_steps():
+                yield from self._count_matches(gathered)
 
-    def _gathered(self) -> Iterator[Gathered]:
-        """Yield whatever comes before the last."""
+    def _gather_steps(self) -> Iterator[Gathered]:
+        """Yield everything gathered before the last step."""
         for gathered in self.join.gathered():
             if gathered.step.is_last:
                 self._is_empty = gathered.ends
@@ -130,7 +130,7 @@ class Pipeline:
                 continue
             yield gathered
 
-    def _counted(self, gathered: Gathered) -> Iterator[Delivery]:
+    def _count_matches(self, gathered: Gathered) -> Iterator[Delivery]:
         for delivery in gathered.found:
             yield self.engine.take(delivery)
         if gathered.ends and gathered.step.clock is not None:
@@ -140,7 +140,7 @@ class Pipeline:
 def stream_through(
     engine: Engine, join: Streaming, steps: Iterator[tuple[Any, Any]], send: Callable[..., None]
 ) -> Generator[Delivery, None, None]:
-    """Read a source ahead of its results; meanwhile its threads have the windows."""
+    """Read a source ahead of its results; meanwhile its threads own the windows."""
     engine.streaming, process = join, os.getpid()
     try:
         yield from Pipeline(engine, join, steps, send)
@@ -149,15 +149,15 @@ def stream_through(
             with hold_signals(), shield():
                 join.release()
                 engine.streaming = None
-                if not engine.collector.count:  # rows that wait may meet any other
+                if not engine.collector.count:  # a row that waits may meet any stored one
                     engine.end_lives(engine.clock)
 
 
 def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
-    """Return the threads that can join a source ahead of its results, if there are any."""
+    """Return the threads that can join a source ahead of its results, or None."""
     with hold_signals(), shield():
         engine.settle()
-    if engine.plan.residuals:  # may fail on values; then nothing may have been stored meanwhile
+    if engine.plan.residuals:  # they may fail on values, and then nothing may be stored
         return None
     return engine.executor.streaming or SharedStream.of(engine, task_rows)
 
@@ -177,7 +177,7 @@ def check_source(source: Any) -> None:
 
 
 def sides_of(item: Any) -> tuple[Any, Any]:
-    """Return what a source gives as left and right."""
+    """Return the left and right of an item of a source."""
     if isinstance(item, Mapping) and item.keys() <= {"left", "right"}:
         return item.get("left"), item.get("right")
     if isinstance(item, tuple | list) and len(item) == 2:

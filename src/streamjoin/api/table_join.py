@@ -37,8 +37,8 @@ def join_tables(
 ) -> pa.Table:
     """Join two finite tables by any condition, with or without a window.
 
-    All rows are there, so the algorithms for rows that come (``"shj_jm"`` and the like) are
-    refused.
+    All rows are known from the start, so algorithms for rows that keep coming (``"shj_jm"`` and
+    the like) are refused.
 
     {options}
 
@@ -75,9 +75,10 @@ def find_matches(
     time: ColumnPair = None,
     **options: Unpack[TableOptions],
 ) -> Results:
-    """Join two finite tables as `join_tables` does, but leave the matches where they are.
+    """Join two finite tables like `join_tables`, without building the joined table.
 
-    They may be more than fit into memory: count them, or take the joined rows a batch at a time.
+    Use it when the matches may not fit into memory: count them, or fetch the joined rows a batch at
+    a time.
 
     {options}
 
@@ -99,7 +100,7 @@ def find_matches(
 
 
 def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> list[Any]:
-    """Join two tables, whose rows are all there; ``deliver`` says what becomes of matches."""
+    """Join two tables; ``deliver`` turns matches into what is returned."""
     push = engine.prepare(batches)
     for batch in push.prepared.values():
         batch.arrival = None  # all of the other table's rows
@@ -124,7 +125,7 @@ def _open(
     config: JoinOptions, left: Any, right: Any, observer: LifeObserver | None = None
 ) -> tuple[Engine, Batches]:
     """Bind a configuration to two tables."""
-    with pass_signals():  # they may be readers, which wait for more
+    with pass_signals():  # they may be readers that wait for more
         batches: Batches = {"left": as_batch(left), "right": as_batch(right)}
     for side, batch in batches.items():
         check_unique(batch.schema, side)

@@ -1,11 +1,11 @@
-"""The constants of the cost model, measured on this machine in a few seconds.
+"""Measures the constants of the cost model on this machine, in a few seconds.
 
-A node's cost comes from a tree that fits the cache, what a miss costs from one that does not; keys
-come in random order, as rows do that arrive one by one. What a push costs beside its rows comes
-from two joins over a small window, one that keeps it in subwindows and one that keeps it whole,
-with matches and without.
+The cost of a node comes from a tree that fits the cache, the cost of a miss from one that does not;
+keys come in random order, like rows that arrive one by one. The fixed cost of a push comes from two
+joins over a small window, one that keeps it in subwindows and one that keeps it whole, with and
+without matches.
 
-Of many short measurements the lower quartile counts: whatever else the machine does makes them
+Of many short measurements, the lower quartile counts: other activity on the machine makes them
 longer, never shorter.
 """
 
@@ -20,9 +20,9 @@ from streamjoin.api.stream_join import StreamJoin
 from streamjoin.choice.structure_costs import (
     B_BYTES,
     B_FANOUT,
+    CONCAT_PIECES,
     DEFAULT_COSTS,
     IB_BYTES,
-    TOGETHER,
     Costs,
     height,
     hit,
@@ -36,11 +36,11 @@ from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.windows import CountWindow
 
 SPAN = 1 << 40
-SMALL = 1 << 13  # tuples of a tree that fits any cache
-CALLS, TURNS = 1 << 12, 15  # operations of a measurement, and how often it is made
-SCANNED = 48  # matches, where their cost is measured
+SMALL_TREE = 1 << 13  # tuples of a tree that fits any cache
+CALLS, TURNS = 1 << 12, 15  # operations per measurement, and how often it is repeated
+SCANNED = 48  # matches per search, to measure their cost
 WINDOW, BATCH, PUSHES, ROUNDS = 1 << 12, 64, 10, 40  # of the joins
-ENOUGH = 0.2  # share of a level that must not fit the cache, to tell what a miss costs
+LEAST_SPILLED = 0.2  # share of a level that must not fit the cache for a miss to be measurable
 
 
 def quartile(times: list[float]) -> float:
@@ -49,7 +49,7 @@ def quartile(times: list[float]) -> float:
 
 
 def time_calls(call: Callable[[], object], prepare: Callable[[], object] | None = None) -> float:
-    """Return the nanoseconds of one of `CALLS` operations; ``prepare`` is not counted."""
+    """Return the nanoseconds per operation, of `CALLS` operations; ``prepare`` is not counted."""
     times = []
     for _ in range(TURNS):
         if prepare is not None:
@@ -61,7 +61,7 @@ def time_calls(call: Callable[[], object], prepare: Callable[[], object] | None 
 
 
 class Trees:
-    """One tree of each kind over the same random keys, and what searching them costs."""
+    """One tree of each kind over the same random keys, to measure searches in them."""
 
     def __init__(self, random: np.random.Generator, tuples: int) -> None:
         self.random, self.tuples = random, tuples
@@ -79,11 +79,11 @@ class Trees:
         self.draw()
 
     def draw(self) -> None:
-        """Draw keys that no measurement has seen."""
+        """Draw keys that no measurement has used yet."""
         self.probes = self.random.integers(0, SPAN, CALLS)
 
     def search(self, matches: int = 0) -> float:
-        """Return what a search in the B+-tree costs."""
+        """Return the cost of a search in the B+-tree."""
         reach = SPAN // self.tuples * matches // 2
         place = self.found, self.starts, self.ends
 
@@ -94,7 +94,7 @@ class Trees:
         return time_calls(find, self.draw)
 
     def search_fixed(self) -> float:
-        """Return what a search in the immutable tree costs."""
+        """Return the cost of a search in the immutable tree."""
         place = self.found, self.starts, self.ends
 
         def find() -> None:
@@ -103,7 +103,7 @@ class Trees:
         return time_calls(find, self.draw)
 
     def search_run(self) -> float:
-        """Return what a search in the sorted run costs, in ascending batches."""
+        """Return the cost of a search in the sorted run, in ascending batches."""
 
         def prepare() -> None:
             self.draw()
@@ -112,7 +112,7 @@ class Trees:
         return time_calls(lambda: self.run.probe(self.probes, self.probes), prepare)
 
     def change(self) -> tuple[float, float]:
-        """Return what inserting and removing in the B+-tree cost."""
+        """Return the costs of inserting into the B+-tree and of removing from it."""
         rows = np.arange(self.tuples, self.tuples + CALLS, dtype=np.int32)
         insertions, removals = [], []
         for _ in range(TURNS):
@@ -126,7 +126,7 @@ class Trees:
         return quartile(insertions), quartile(removals)
 
     def merge(self) -> tuple[float, float]:
-        """Return what merging costs for a tuple: of T_S with an eighth more, and of runs."""
+        """Return the cost of merging per tuple: of T_S with an eighth more, and of runs."""
         count = self.tuples // 8
         fresh = blocks.make_forest(1, count)
         keys, rows = np.sort(self.random.integers(0, SPAN, count)), self.rows[:count]
@@ -146,17 +146,17 @@ class Trees:
 
 
 def measure_costs(rows: int = 1 << 20, seed: int = 1) -> Costs:
-    """Measure all constants; ``rows`` are those of the tree that does not fit the cache."""
+    """Measure all constants; ``rows`` is the size of the tree that does not fit the cache."""
     return measure_pushes(measure_nodes(rows, seed), seed)
 
 
 def measure_nodes(rows: int, seed: int) -> Costs:
-    """Measure what nodes, comparisons and merges cost; the rest stays as it is by default."""
+    """Measure the costs of nodes, comparisons and merges; the rest keeps its defaults."""
     random = np.random.default_rng(seed)
-    small, large = Trees(random, SMALL), Trees(random, rows)
+    small, large = Trees(random, SMALL_TREE), Trees(random, rows)
     for compiles in (small.search, small.change, small.search_fixed, small.search_run):
         compiles()
-    levels = height(SMALL, B_FANOUT)
+    levels = height(SMALL_TREE, B_FANOUT)
     search, (insert, delete) = small.search(), small.change()
     run_search, merges = small.search_run(), large.merge()
     costs = replace(
@@ -164,15 +164,15 @@ def measure_nodes(rows: int, seed: int) -> Costs:
         b_search=search / levels,
         b_insert=insert / levels,
         b_delete=delete / levels,
-        ib_search=small.search_fixed() / height(SMALL, IB_FANOUT),
+        ib_search=small.search_fixed() / height(SMALL_TREE, IB_FANOUT),
         compare=max(small.search(SCANNED) - search, 0) / SCANNED,
         merge=merges[0],
         run_search=run_search,
         run_merge=merges[1],
     )
-    # One window is measured here, and the cache is for both.
+    # This measures one window, but two share the cache.
     beyond, run_beyond = (costs.spill(rows / 2, width) for width in (B_BYTES, IB_BYTES))
-    if run_beyond < ENOUGH:
+    if run_beyond < LEAST_SPILLED:
         return costs
     waited = large.search() - height(rows, B_FANOUT) * costs.b_search
     run_waited = large.search_run() - run_search
@@ -187,10 +187,10 @@ def batch_of(random: np.random.Generator, rows: int) -> pa.RecordBatch:
 
 
 def measure_pushes(costs: Costs, seed: int) -> Costs:
-    """Measure what a push costs beside its rows.
+    """Measure the fixed cost of a push, apart from its rows.
 
-    Without matches there are four runs in subwindows and one in a whole window. With many, every
-    run and every piece has some.
+    Without matches, there are four runs in subwindows and one in a whole window. With many matches,
+    every run and every piece has some.
     """
     band = f"abs(l.x - r.x) <= {SPAN // WINDOW}"
     joins = {
@@ -199,7 +199,7 @@ def measure_pushes(costs: Costs, seed: int) -> Costs:
         for found in (False, True)
     }
     for turn in range(ROUNDS + 1):
-        for join in joins.values():  # in turns, so that they share bad moments
+        for join in joins.values():  # in turns, so that they share the machine's bad moments
             join.run(kept=turn > 0)
     few, many = (
         {name: join.quartiles() for (name, found), join in joins.items() if found == wanted}
@@ -211,7 +211,7 @@ def measure_pushes(costs: Costs, seed: int) -> Costs:
         name: many[name][0] - few[name][0] - BATCH * steps_of(costs, name, WINDOW, 2, BATCH).total
         for name in few
     }
-    pieces = pieces_of(WINDOW) * hit(2 * BATCH / pieces_of(WINDOW)) + TOGETHER
+    pieces = pieces_of(WINDOW) * hit(2 * BATCH / pieces_of(WINDOW)) + CONCAT_PIECES
     counts = np.array([[4.0, 5.0], [1.0, pieces]])  # deliveries and pieces, of each join
     give, take = np.linalg.solve(counts, [given["bi_sort"], given["pim_tree"]])
     return replace(
@@ -225,7 +225,7 @@ def measure_pushes(costs: Costs, seed: int) -> Costs:
 
 
 class Pushes:
-    """A join over a full window, and what its pushes take."""
+    """A join over a full window, and the times of its pushes."""
 
     def __init__(self, structure: str, on: str, batch: int, seed: int) -> None:
         self.random, self.batch = np.random.default_rng(seed), batch
@@ -248,5 +248,5 @@ class Pushes:
             self.times.append((seconds, spent["probe"], spent["insert"] + spent["expire"]))
 
     def quartiles(self) -> list[float]:
-        """Return the nanoseconds of a push: all, probing, and what changes the window."""
+        """Return the nanoseconds of a push: in all, for probing, and for changing the window."""
         return [1e9 * quartile(list(each)) / 2 / PUSHES for each in zip(*self.times, strict=True)]

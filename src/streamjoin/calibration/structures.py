@@ -1,10 +1,10 @@
-"""Calibration: how long each structure takes for a row, by batch size and by matches.
+"""Calibration: how long each structure takes per row, by batch size and by matches.
 
-A subwindow is filled in batches of one size, then probed in batches of that size. A row's cost is
-one insert and `SEARCHES` probes, pairs written out, as in a join. From these costs follow the
-thresholds of the choice: the batch from which BI-Sort is never beaten, and the matches likewise.
-The constants of the cost model are measured beside them, by `structure_costs`, and what windows
-cost that are joined by equality, by `window_costs`.
+A subwindow is filled in batches of one size, then probed in batches of that size. A row costs one
+insert and `SEARCHES` probes, with pairs written out, as in a join. These costs give the thresholds
+of the choice: the batch size and the number of matches from which BI-Sort is never beaten.
+`structure_costs` measures the constants of the cost model, and `window_costs` the costs of joining
+windows by equality.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,12 +31,12 @@ BATCHES = (16, 64, 256, 1024, 4096, 16_384, 65_536)
 MATCHES = (1, 4, 16, 64, 256, 1024)
 SMALL_BATCH = 64  # at which matches are varied
 MARGIN = 0.95  # a structure beats another one by more than noise
-CALLS, SECONDS = 400, 0.15  # of one measurement, at most
+CALLS, SECONDS = 400, 0.15  # at most, per measurement
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a structure takes, in nanoseconds a row."""
+    """The cost of a structure, in nanoseconds per row."""
 
     structure: str
     batch: int
@@ -56,7 +56,7 @@ class Cost:
 def calibrate(
     rows: int = 1 << 20, seed: int = 1, note: Callable[[object], None] | None = None
 ) -> tuple[Calibration, list[Cost]]:
-    """Measure the structures in a subwindow of so many rows, and derive the thresholds."""
+    """Measure the structures in a subwindow of ``rows`` rows, and derive the thresholds."""
     for name in STRUCTURES:  # compile what is going to be measured
         index, _ = fill(kind_of(name), np.arange(2 * BATCHES[0]), BATCHES[0])
         time_probes(index, np.random.default_rng(seed), BATCHES[0], 1, len(index))
@@ -84,9 +84,9 @@ def calibrate(
 
 
 def as_table(costs: list[Cost]) -> Table:
-    """Return what was measured, to be shown."""
-    table = Table("structure", caption="nanoseconds a row; in all: one insert and two probes")
-    for heading in ("rows a batch", "matches", "insert", "probe", "in all"):
+    """Return a table of what was measured."""
+    table = Table("structure", caption="nanoseconds per row; in all: one insert and two probes")
+    for heading in ("rows per batch", "matches", "insert", "probe", "in all"):
         table.add_column(heading, justify="right")
     for cost in costs:
         numbers = (cost.batch, cost.matches, cost.insert, cost.probe, cost.total)
@@ -95,7 +95,7 @@ def as_table(costs: list[Cost]) -> Table:
 
 
 def constants_table(costs: Costs) -> Table:
-    """Return the constants of the cost model, to be shown."""
+    """Return a table of the constants of the cost model."""
     table = Table("constant", caption="of the cost model: nanoseconds; the cache in bytes")
     table.add_column("value", justify="right")
     for name, value in asdict(costs).items():
@@ -104,22 +104,22 @@ def constants_table(costs: Costs) -> Table:
 
 
 def windows_table(costs: WindowCosts) -> Table:
-    """Return what joining windows by equality costs, to be shown."""
+    """Return a table of the costs of joining windows by equality."""
     table = Table("windows", caption=f"nanoseconds, with {costs.threads} threads")
     for keys in SIZES:
         table.add_column(f"{keys:,} keys", justify="right")
     for name, spent in (("SHJ-JB", costs.eager), ("PRJ", costs.lazy), ("PMJ", costs.sorting)):
         for what, line in (("tuple", spent.tuples), ("match", spent.matches)):
-            table.add_row(f"{name}, a {what}", *(f"{number:,.1f}" for number in line))
+            table.add_row(f"{name}, per {what}", *(f"{number:,.1f}" for number in line))
     for side, line in zip(("left", "right"), costs.matrix, strict=True):
-        table.add_row(f"SHJ-JM, a {side} tuple", *(f"{number:,.1f}" for number in line))
+        table.add_row(f"SHJ-JM, per {side} tuple", *(f"{number:,.1f}" for number in line))
     return table
 
 
 def fill(kind: type[Index], stored: Keys, batch: int) -> tuple[Index, float]:
-    """Fill an index, the first half at once; return it, and the time for a row of the rest.
+    """Fill an index, the first half at once; return it, and the time per row of the rest.
 
-    The table or tree before it has seen such keys, as in a stream that goes on.
+    Its predecessor has seen such keys, as in a stream that has run for a while.
     """
     half = stored.size // 2
     keys = np.sort(stored[:half])
@@ -141,7 +141,7 @@ def fill(kind: type[Index], stored: Keys, batch: int) -> tuple[Index, float]:
 def time_probes(
     index: Index, random: np.random.Generator, batch: int, matches: int, rows: int
 ) -> float:
-    """Return the time for a row that finds so many others, pairs written out."""
+    """Return the time per row that finds ``matches`` others, with pairs written out."""
     reach = int(SPAN / rows * matches / 2)
     seconds, done = 0.0, 0
     probes = random.integers(0, SPAN, max(CALLS * batch // max(matches // 16, 1), 4 * batch))
@@ -165,7 +165,7 @@ def cut(keys: Keys, batch: int) -> Iterator[Keys]:
 def threshold(
     costs: list[Cost], steps: tuple[int, ...], of: Callable[[Cost], int], **fixed: int
 ) -> float:
-    """Return the first step from which on BI-Sort is not beaten; infinity if it always is."""
+    """Return the first step from which BI-Sort is never beaten; infinity if it always is."""
     found = float("inf")
     for step in reversed(steps):
         here = {

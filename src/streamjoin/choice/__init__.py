@@ -1,4 +1,4 @@
-"""Which structure or algorithm serves a join best, and why: costs, rules, samples.
+"""Chooses the structure or algorithm that serves a join best, from costs, rules and samples.
 
-Pure: it looks at numbers and returns a choice. It knows plans and keys, not the joins that ask.
+Pure: it looks at numbers and returns a choice. It knows plans and keys, not the joins that use it.
 """

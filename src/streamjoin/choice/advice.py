@@ -1,4 +1,4 @@
-"""Which algorithm serves a join, and why, in words that ``explain`` prints."""
+"""Which algorithm serves a join, and why, in the words that ``explain`` prints."""
 
 from dataclasses import dataclass
 
@@ -19,11 +19,11 @@ class Advice:
         """What the algorithm is."""
         if self.algorithm != "auto":
             return ALGORITHMS[self.algorithm].what
-        return f"for each subwindow anew; {describe_measured()}"
+        return f"chosen for each subwindow; {describe_measured()}"
 
 
 def describe_measured() -> str:
-    """Say when the numbers were measured that ``"auto"`` goes by."""
+    """Say when the numbers that ``"auto"`` relies on were measured."""
     measured = load_calibration().measured
     if measured:
         return f"measured on this machine, {measured}"

@@ -1,10 +1,10 @@
-"""The adviser: picks the algorithm that joins a window, by what came before, and remembers why.
+"""The adviser: picks the algorithm that joins a window, judging by earlier ones; remembers why.
 
-Rows that are all there are looked at when they are joined: how many they are is known, and a sample
-of their keys is sketched. A window that opens is taken to be like the last one that closed: while
-windows are open, the keys of their rows are sketched as they come, and a clock tells how fast
-that is, and for how long the join has rested meanwhile. So each window is joined as the last one
-suggests that has closed; here windows close at once::
+If all rows are known, they are looked at when they are joined: their number is known, and a sample
+of their keys is sketched. A window that opens is assumed to be like the last one that closed: while
+windows are open, the keys of their rows are sketched as they arrive, and a clock measures how fast
+they do, and how long the join has been idle. So each window is joined as the last closed window
+suggests; here windows close at once::
 
     window    1                    2                    3
     rows      slow                 fast                 fast
@@ -25,13 +25,13 @@ from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import first_keys, group_by_window, word_keys
 
-MOST = 64  # open windows that are watched; of thousands, others are like them
-SAMPLE = 1 << 18  # rows of a side that are looked at, where all are there
+MOST_WATCHED = 64  # open windows; if there are thousands, the others are like these
+SAMPLED_ROWS = 1 << 18  # per side, if all rows are known
 
 
 @dataclass
 class Watched:
-    """An open window: since when rows come, what was rested before, and what has come so far."""
+    """An open window: when its rows began, idle seconds before that, and sketches so far."""
 
     since: float
     rested: float
@@ -39,7 +39,7 @@ class Watched:
 
 
 class Adviser:
-    """Decides for one join, unless the user has; ``clock`` gives seconds."""
+    """Decides for one join, unless the user has decided; ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Adviser:
         self.optimize, self.emit, self.threads, self.clock = optimize, emit, threads, clock
         self.decides, self.costs = decides, costs
         self.decision: Decision | None = None  # the last one
-        self.traits: Traits | None = None  # of the window that was the last to close
+        self.traits: Traits | None = None  # of the last window that closed
         self.watched: dict[int, Watched] = {}  # open windows, by number
         self.rested = 0.0  # seconds in which the join had nothing to do
         self.resting_since: float | None = None
@@ -65,19 +65,19 @@ class Adviser:
             self.resting_since = None
 
     def end_work(self) -> None:
-        """Note that it waits, for more or for others."""
+        """Note that the join waits, for rows or for other threads."""
         if self.resting_since is None:
             self.resting_since = self.clock()
 
     def choose_closed(self, sides: Mapping[Side, Prepared]) -> str:
-        """Return the algorithm for rows that are all there."""
+        """Return the algorithm for rows that are all known."""
         self.decision = choose(self._closed_traits(sides), self.optimize, "close", self.costs)
         return self.decision.algorithm
 
     def _closed_traits(self, sides: Mapping[Side, Prepared]) -> Traits:
         left, right = (sides[side] for side in SIDES)
         rows = (len(left), len(right))
-        if sum(rows) <= self.costs.few_rows:  # so few that it does not matter what their keys are
+        if sum(rows) <= self.costs.few_rows:  # so few that their keys do not matter
             return Traits.of((Sketch(), Sketch()), self.threads, rows=rows)
         return Traits.of((sketch_some(left), sketch_some(right)), self.threads, rows=rows)
 
@@ -92,14 +92,14 @@ class Adviser:
         return self.decision.algorithm
 
     def watch(self, batches: Mapping[Side, Prepared], within_one: JoinPlan) -> None:
-        """Look at rows that have come, of any windows; a few of them if there are many."""
+        """Look at new rows, of any windows; only at some of them if there are many."""
         now = self.clock()
         for number, places in group_by_window(batches):
-            if number not in self.watched and len(self.watched) >= MOST:
+            if number not in self.watched and len(self.watched) >= MOST_WATCHED:
                 last = max(self.watched)
                 if number > last:
                     continue
-                del self.watched[last]  # the windows that close first are watched
+                del self.watched[last]  # keep watching those that close first
             window = self.watched.setdefault(number, Watched(now, self.rested))
             for side, rows in places.items():
                 taken = first_keys(batches[side].stored.keys.take(rows), within_one)
@@ -107,7 +107,7 @@ class Adviser:
                 window.sketches[side].add(np.ascontiguousarray(keys))
 
     def close(self, bound: int) -> None:
-        """Take leave of the windows before ``bound``; the next ones are taken to be like them."""
+        """Close the windows before ``bound``; the next ones are assumed to be like them."""
         for number in sorted(self.watched):
             if number < bound:
                 window = self.watched.pop(number)
@@ -118,7 +118,7 @@ class Adviser:
 
 
 def sketch_some(batch: Prepared) -> Sketch:
-    """Sketch the keys of rows that are spread evenly over a batch."""
-    every = -(-len(batch) // SAMPLE)
+    """Sketch the keys of rows sampled evenly from a batch."""
+    every = -(-len(batch) // SAMPLED_ROWS)
     keys, _ = word_keys(batch.plan, batch.keys.take(slice(None, None, every)))
     return Sketch.of(np.ascontiguousarray(keys))

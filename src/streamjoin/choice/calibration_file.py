@@ -1,9 +1,9 @@
-"""The calibration: what was measured on this machine, in the file that every join here reads.
+"""The calibration: what was measured on this machine, in a file that every join here reads.
 
-``streamjoin calibrate`` writes it. It has the thresholds between the structures of subwindows
-(`structure` has the rule), the constants of the cost models (`structure_costs`), and what joining a
-window by equality costs (`window_costs`). What a file lacks, since it was written before there were
-any, is taken from the defaults.
+``streamjoin calibrate`` writes it. It holds the thresholds between the structures of subwindows
+(`structure` has the rule), the constants of the cost models (`structure_costs`), and the costs of
+joining a window by equality (`window_costs`). Numbers that an older file lacks come from the
+defaults.
 """
 
 import json
@@ -21,22 +21,22 @@ from streamjoin.choice.structure_costs import (
 from streamjoin.choice.window_costs import DEFAULT_WINDOW_COSTS, WindowCosts
 from streamjoin.errors import StreamJoinError
 
-VARIABLE = "STREAMJOIN_CALIBRATION"  # where the file is, if not in the user's cache folder
+VARIABLE = "STREAMJOIN_CALIBRATION"  # environment variable: the file, if not in the cache folder
 
 
 @dataclass(frozen=True)
 class Calibration:
     """What was measured."""
 
-    large_batch: float  # rows of a batch, from which on BI-Sort is the best
-    many_matches: float  # of one probe in one subwindow, likewise
+    large_batch: float  # rows of a batch from which BI-Sort is the best
+    many_matches: float  # matches per probe and subwindow from which BI-Sort is the best
     measured: str = ""  # when; empty: these are defaults
     costs: Costs = DEFAULT_COSTS
     windows: WindowCosts = DEFAULT_WINDOW_COSTS
     two_keys: TwoKeyCosts = DEFAULT_TWO_KEY_COSTS
 
 
-DEFAULTS = Calibration(large_batch=1.0, many_matches=1.0)  # wherever it was measured so far
+DEFAULTS = Calibration(large_batch=1.0, many_matches=1.0)  # the same on every machine so far
 
 
 def calibration_file() -> Path:
@@ -72,7 +72,7 @@ def _read(path: Path, changed: int) -> Calibration:
         return Calibration(*numbers, str(saved["measured"]), costs, windows, two_keys)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StreamJoinError(
-            f"{path} is no calibration ({type(error).__name__}: {error}); write it anew with "
+            f"{path} is not a calibration ({type(error).__name__}: {error}); rewrite it with "
             "'streamjoin calibrate', or remove it to go back to the defaults"
         ) from error
 
@@ -81,6 +81,6 @@ def save_calibration(calibration: Calibration) -> Path:
     """Write a calibration, and return where."""
     path = calibration_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = path.with_name(f"{path.name}.{os.getpid()}")  # no reader may see a part of it
+    whole = path.with_name(f"{path.name}.{os.getpid()}")  # so that no reader sees half of it
     whole.write_text(json.dumps(asdict(calibration), indent=2) + "\n", encoding="utf-8")
     return whole.replace(path)

@@ -1,47 +1,51 @@
-"""The study's decision tree (5.1, Fig. 4): which of its eight algorithms joins a window.
+"""The decision tree of Zhang et al. (5.1, Fig. 4): which of eight algorithms joins a window.
 
 ::
 
     arrival rate    low: a symmetric hash join (SHJ) keeps up, or
-                    medium: it lags behind, but less than waiting for the end costs
+                    medium: it lags behind, but that costs less than waiting for the end
                         a step takes less time over a matrix (JM)      shj_jm
                         otherwise (JB)                                 shj_jb
-                    high: it lags behind by more, or all rows are there
-                        matches are wanted as rows come
+                    high: it lags behind by more, or all rows are known
+                        matches are wanted as rows arrive
                             left has far fewer rows                    pmj_jm
                             otherwise                                  pmj_jb
                         number of tuples: few                          npj
                         key skew: one key has the shares of several threads
                                                                        npj
-                        key duplication: many matches a row            mpass
+                        key duplication: many matches per row          mpass
                         otherwise                                      prj
 
-How high a rate is tells the share b of the time for which SHJ would be busy: the tuples and matches
+The rate is judged by b, the share of the time for which SHJ would be busy: the tuples and matches
 of a window, times what they cost on this machine (`window_costs`), divided by its length. Beyond 1
-it lags behind: it is through after b window lengths, with half of the matches after about 0.7 b,
-as these are the more frequent the more rows are there, and the last ones are b - 1 late. A join
-that waits, and then works for w window lengths, has half of the matches soon after 1, and 95 of 100
-come at most 0.78 + w late. So, to have matches soon, SHJ is the better one up to b = 1.8 + w for
-latency, and 1.4 + w for progressiveness; for throughput there is no medium rate.
+it lags behind: it finishes after b window lengths, with half of the matches after about 0.7 b,
+since matches become more frequent as rows accumulate, and the last ones are b - 1 late. A join that
+waits, and then works for w window lengths, has half of the matches soon after 1, and 95 of 100 are
+at most 0.78 + w late. So, to get matches early, SHJ is better up to b = 1.8 + w for latency, and
+1.4 + w for progressiveness; for throughput there is no medium rate.
 
-A source that waits for the join is never faster than it, so its rate tells nothing: then the join
-is busy all the time, whatever b says. What it was busy for is the least that b is taken to be.
+A source that waits for the join is never faster than the join, so its rate says nothing: then the
+join is busy all the time, whatever b says. So b is taken to be at least the share of the time for
+which the join really was busy.
 
-docs/measured/intra-window.md has the measurements. docs/design/choice.md says
-where this departs from the study's tree.
+docs/measured/intra-window.md has the measurements. docs/design/choice.md says where this departs
+from the published tree.
+
+Source: Zhang, Mao, He, Grulich, Zeuch, He, Ma and Markl, "Parallelizing Intra-Window Join on
+Multicores: An Experimental Study" (SIGMOD 2021).
 """
 
 from dataclasses import dataclass
 from math import inf, sqrt
 
 from streamjoin.choice.sketches import Sketch
-from streamjoin.choice.window_costs import Spent, WindowCosts, at
+from streamjoin.choice.window_costs import Spent, WindowCosts, interpolate
 
-KEEPS_UP = 0.85  # busy for longer, SHJ is taken to lag behind: estimates may be wrong
+KEEPS_UP = 0.85  # if busy for longer, SHJ is taken to lag behind, since estimates may be wrong
 MEDIUM = {"throughput": KEEPS_UP, "latency": 1.8, "progressiveness": 1.4}  # for w = 0
-SKEWED = 3  # a key with so many threads' shares of the right rows: PRJ leaves it to one thread,
-# NPJ to all, but takes about three times as long for a tuple where tables are large
-UNEVEN = 8  # a side has far fewer rows than the other, if less than one in so many
+SKEWED = 3  # a key is heavy if it has this many threads' shares of the right rows: PRJ leaves it to
+# one thread, NPJ to all, but NPJ takes about three times as long per tuple if tables are large
+UNEVEN = 8  # a side has far fewer rows than the other if it has less than one for this many
 
 Pair = tuple[float, float]  # of left and right
 Branch = tuple[str, ...]
@@ -49,15 +53,15 @@ Branch = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of a window."""
+    """What is known about a window."""
 
     rows: Pair
-    rates: Pair  # rows a second; infinite where all are there
+    rates: Pair  # rows per second; infinite if all rows are known
     keys: Pair  # distinct ones
     heaviest: Pair  # the share of rows with the most frequent key
     matches: float
     threads: int
-    worked: float = 0.0  # the share of the time for which the join was busy, with what joined it
+    worked: float = 0.0  # the share of the time for which the join was busy
 
     @classmethod
     def of(
@@ -68,7 +72,7 @@ class Traits:
         rows: Pair | None = None,
         worked: float = 0.0,
     ) -> "Traits":
-        """Read sketches of a window that came in some seconds, or of a sample of its ``rows``."""
+        """Read sketches of a window that took some seconds, or of a sample of its ``rows``."""
         left, right = sketches
         all_left, all_right = rows or (left.rows, right.rows)
         some_left, some_right = share(left.rows, all_left), share(right.rows, all_right)
@@ -84,7 +88,7 @@ class Traits:
 
     @property
     def seconds(self) -> float:
-        """How long the rows take to come."""
+        """How long the rows take to arrive."""
         pairs = zip(self.rows, self.rates, strict=True)
         return max((rows / rate for rows, rate in pairs if rate), default=0.0)
 
@@ -94,41 +98,40 @@ class Traits:
         return self.matches / max(*self.rows, 1)
 
     def busy(self, spent: Spent, costs: WindowCosts) -> float:
-        """Return for which share of the time an algorithm would be busy."""
-        size = between(*self.keys)
+        """Return the share of the time for which an algorithm would be busy."""
+        size = find_middle(*self.keys)
         return self.share_of_time(spent.work(sum(self.rows), size, self.matches), costs)
 
     def busy_over_matrix(self, costs: WindowCosts) -> float:
         """Return the same for SHJ over a join matrix.
 
-        Left rows probe the tables of all threads, and each of these has, if keys repeat, most right
-        keys.
+        Left rows probe the tables of all threads; if keys repeat, each table has most right keys.
         """
         (left, right), (left_keys, right_keys) = self.rows, self.keys
-        size = between(left_keys, min(self.threads * right_keys, right))
+        size = find_middle(left_keys, min(self.threads * right_keys, right))
         left *= (1 + self.threads) / (1 + costs.threads)  # one table is built, all are probed
-        left_cost, right_cost = (at(line, size) for line in costs.matrix)
-        written = self.matches * at(costs.eager.matches, sum(self.rows) / 2)
+        left_cost, right_cost = (interpolate(line, size) for line in costs.matrix)
+        written = self.matches * interpolate(costs.eager.matches, sum(self.rows) / 2)
         return self.share_of_time((left * left_cost + right * right_cost + written) / 1e9, costs)
 
     def share_of_time(self, work: float, costs: WindowCosts) -> float:
-        """Return which share of the time so many seconds of work are, of threads as measured."""
+        """Return the share of the time that ``work`` seconds are, with threads as measured."""
         work *= costs.threads / self.threads
         return work / self.seconds if self.seconds > 0 else inf
 
 
-def between(one: float, other: float) -> float:
-    """Return the size that costs as much as two on average: costs go by the logarithm of a size."""
+def find_middle(one: float, other: float) -> float:
+    """Return the size that costs as much as two on average: costs follow the logarithm of sizes."""
     return sqrt(max(one, 1) * max(other, 1))
 
 
 def share(some: float, every: float) -> float:
-    """Return which share of the rows was looked at; all, if there are none."""
+    """Return the share of the rows that was looked at; all, if there are none."""
     return some / every if some and every else 1.0
 
 
 def repeats(sketch: Sketch, looked_at: float) -> float:
-    """Return the rows of a key; in a sample, a key meets others of its kind the less often."""
+    """Return the rows per key, corrected for a sample, in which keys repeat less often."""
     return 1 + max(sketch.rows / max(sketch.distinct, 1) - 1, 0) / looked_at
 
 
@@ -144,9 +147,9 @@ class Decision:
 
 
 def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Decision:
-    """Go down the tree; ``emit`` leaves out the algorithms that wait, or those that do not."""
+    """Descend the tree; ``emit`` rules out the algorithms that wait, or those that do not."""
     if emit == "close" or traits.seconds == 0:
-        branch: Branch = ("arrival rate: all rows are there",)
+        branch: Branch = ("arrival rate: all rows are known",)
         return choose_lazy(traits, costs, branch) if emit != "eager" else choose_pmj(traits, branch)
     busy = traits.busy(costs.eager, costs)
     bound = MEDIUM[optimize]
@@ -165,13 +168,13 @@ def choose(traits: Traits, optimize: str, emit: str, costs: WindowCosts) -> Deci
 
 
 def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) -> Decision:
-    """Choose how SHJ is spread over threads: by the time that a step takes.
+    """Choose how SHJ is spread over threads, by the time that a step takes.
 
-    Over a matrix nothing is partitioned, so a small step takes less time. While it runs, rows come
-    for the next one, so it takes the longer the busier the join is: one thread of it, as small
-    steps are not shared; and towards the end of a window, when most rows to match are there, it is
-    about twice as busy as on average. Where steps are not small any more, a biclique has the
-    advantage that all that its threads do is shared, also when its tables grow.
+    Over a matrix nothing is partitioned, so a small step takes less time. While it runs, rows for
+    the next one arrive, so steps get longer the busier the join is. That counts for one thread, as
+    small steps are not shared; and towards the end of a window, when most rows to match are there,
+    the join is about twice as busy as on average. Once steps are not small any more, a biclique is
+    better: its threads share all work, even that of growing its tables.
     """
     at_end = 2 * traits.threads
     steps = (
@@ -185,7 +188,7 @@ def choose_shj(traits: Traits, busy: float, costs: WindowCosts, branch: Branch) 
 
 
 def told_ms(step: float) -> str:
-    """Tell how long a step takes; towards the end of a window it may not stay small."""
+    """Say how long a step takes; towards the end of a window it may not stay small."""
     return "a large one at the end" if step == inf else f"{step:.2g} ms"
 
 
@@ -210,7 +213,7 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
             f"key skew: {heaviest:.1%} of the right rows have one key, the shares of {shares:.1f} "
             f"threads (many: {SKEWED})",
         ),
-        ("mpass", each >= many, f"key duplication: {each:,.1f} matches a row (many: {many:,.0f})"),
+        ("mpass", each >= many, f"key duplication: {each:,.1f} matches/row (many: {many:,.0f})"),
     ]
     for name, is_taken, told in steps:
         branch = (*branch, told)
@@ -220,10 +223,10 @@ def choose_lazy(traits: Traits, costs: WindowCosts, branch: Branch) -> Decision:
 
 
 def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
-    """Say which branches there are, and with which numbers."""
+    """Describe the branches, with their numbers."""
     lazy = (
         f"npj for at most {costs.few_rows:,.0f} rows, or if one key has the shares of {SKEWED} "
-        f"threads; mpass from {costs.many_matches:,.0f} matches a row on; otherwise prj"
+        f"threads; mpass from {costs.many_matches:,.0f} matches per row; otherwise prj"
     )
     if emit == "close":
         return [lazy]
@@ -234,7 +237,7 @@ def describe_tree(optimize: str, emit: str, costs: WindowCosts) -> list[str]:
     high = f"pmj_jm if left has less than 1/{UNEVEN} of right's rows; otherwise pmj_jb"
     tuples, matches = costs.eager.tuples, costs.eager.matches
     return [
-        f"for {optimize}, by the last window that has closed; until then {first}",
+        f"for {optimize}, by the last window that closed; until then {first}",
         f"shj_jm or shj_jb, by the time of a step, if rates keep them busy for up to {bound} "
         f"(a step takes {costs.matrix_step / 1e6:.2g} and {costs.biclique_step / 1e6:.2g} ms, a "
         f"tuple {tuples[0]:.0f} to {tuples[-1]:.0f} ns, a match {matches[0]:.0f} to "

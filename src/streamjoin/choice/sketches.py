@@ -1,26 +1,27 @@
-"""Streams of keys in two small arrays: how many are distinct, how skewed they are, what matches.
+"""Sketches streams of keys in two small arrays: how many are distinct, how skewed, what matches.
 
-A hash sends each key to one of some places. A place counts its rows, and keeps the lowest of the
-hashes that came to it, as a fraction::
+A hash sends each key to a place. A place counts its rows, and keeps the lowest of their hashes, as
+a fraction::
 
     keys 7 7 9 4        counts   0   3   1   0       7 and 9 share a place
                         lows     1  .2  .6   1
 
-Distinct keys: of n numbers between 0 and 1 the lowest is about 1 / (n + 1), so the sum of all lows
-tells their number, with a standard error of 1 / sqrt(places), 2.2 % (Chassaing and Gerin,
+Distinct keys: of n numbers between 0 and 1, the lowest is about 1 / (n + 1), so the sum of all lows
+gives their number, with a standard error of 1 / sqrt(places), 2.2 % (Chassaing and Gerin,
 "Efficient estimation of the cardinality of large data sets", 2006). While many places are empty,
-their number tells it better (linear counting; Whang et al., 1990).
+the number of empty ones is a better estimate (linear counting; Whang et al., 1990).
 
 The heaviest key: the rows of the fullest place, less what a place has on average.
 
-Matches of two streams: where one has more rows than on average, the other has too. The sum of the
-products of both excesses is their number (the tug of war of Alon et al., 1999, with counts instead
-of signs), with a standard error of sqrt(F * G / places), F and G the sums of the squares of both.
-That is 2.2 % of the matches where keys repeat evenly, and more than all of them where one stream is
-very skewed. Within three such errors, it is taken for as many as if each key of the stream with
-fewer were one of the other's.
+Matches of two streams: a place where one has more rows than average has more of the other, too. The
+sum of the products of both excesses estimates the matches (the tug of war of Alon et al., 1999,
+with counts instead of signs), with a standard error of sqrt(F * G / places), where F and G are the
+sums of the squares of both. That is 2.2 % of the matches if keys repeat evenly, and more than all
+of them if one stream is very skewed. An estimate within three such errors of zero is replaced by
+the number of matches there would be if each key of the stream with fewer keys also occurred in the
+other.
 
-A row costs some nanoseconds, wherever it is; nothing is sampled.
+A row costs a few nanoseconds; nothing is sampled.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from streamjoin.kernels.compile import Int, Keys, bare, inlined
 
 BITS = 11
 PLACES = 1 << BITS
-MOSTLY_FULL = 0.1  # share of empty places below which lows are looked at
+MOSTLY_FULL = 0.1  # share of empty places below which the lows are used
 Counts = NDArray[np.int64]
 Lows = NDArray[np.uint64]
 ONE = np.uint64(2**64 - 1)
@@ -40,7 +41,7 @@ ONE = np.uint64(2**64 - 1)
 
 @inlined
 def mix(key: Int) -> Int:
-    """Map 64 bits to 64 bits, one to one, so that every input bit reaches every output bit."""
+    """Map 64 bits to 64 bits, one to one, so that every input bit affects every output bit."""
     bits = np.uint64(key)
     bits = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
     bits = (bits ^ (bits >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
@@ -49,7 +50,7 @@ def mix(key: Int) -> Int:
 
 @bare
 def add_keys(keys: Keys, counts: Counts, lows: Lows) -> None:
-    """Enter keys."""
+    """Add keys to the counts and lows."""
     shift, rest = np.uint64(64 - BITS), np.uint64(BITS)
     for i in range(keys.size):
         bits = mix(keys[i])
@@ -60,7 +61,7 @@ def add_keys(keys: Keys, counts: Counts, lows: Lows) -> None:
 
 @dataclass
 class Sketch:
-    """What is known of the keys of one stream; see the module docstring.
+    """What is known about the keys of one stream; see the module docstring.
 
     >>> sketch = Sketch.of(np.arange(100_000) // 10)
     >>> sketch.rows, 9_000 < sketch.distinct < 11_000, sketch.heaviest < 0.01
@@ -72,7 +73,7 @@ class Sketch:
 
     @classmethod
     def of(cls, keys: Keys) -> "Sketch":
-        """Sketch keys that are all there."""
+        """Sketch some keys."""
         sketch = cls()
         sketch.add(keys)
         return sketch
@@ -82,29 +83,29 @@ class Sketch:
 
     @property
     def rows(self) -> int:
-        """How many keys were entered."""
+        """How many keys were added."""
         return int(self.counts.sum())
 
     @property
     def distinct(self) -> float:
-        """How many of them are different, about."""
+        """About how many of them are different."""
         empty = np.count_nonzero(self.counts == 0) / PLACES
         if empty > MOSTLY_FULL:
             return -PLACES * float(np.log(empty))
         lows = float(self.lows.astype(np.float64).sum()) / 2.0**64
-        each = mean = (PLACES - 1) / lows  # keys a place; some places are empty, and count as 1
+        each = mean = (PLACES - 1) / lows  # keys per place; the low of an empty place is 1
         for _ in range(3):
             each = mean * (1 - float(np.exp(-each)))
         return min(PLACES * each, float(self.rows))
 
     @property
     def heaviest(self) -> float:
-        """The share of rows with the most frequent key, about; 0 where none stands out."""
+        """About what share of rows has the most frequent key; 0 if none stands out."""
         rows = self.rows
         return max(int(self.counts.max()) / rows - 1 / min(PLACES, rows), 0.0) if rows else 0.0
 
     def matches(self, other: "Sketch") -> float:
-        """How many pairs of rows have equal keys, about."""
+        """About how many pairs of rows have equal keys."""
         if not self.rows or not other.rows:
             return 0.0
         one, two = self.counts - self.counts.mean(), other.counts - other.counts.mean()

@@ -1,11 +1,11 @@
-"""What the next subwindow is sorted by, and in which structure: a few rows decide.
+"""Chooses the keys and the structure of the next subwindow, from a sample of rows.
 
-The paper's rule (PanJoin V-A4) for subwindows: BI-Sort if batches are large or a probe has many
-matches; otherwise RaP-Table, or WiB+-Tree where keys rise all the time. What is large, and what is
-many, depends on the machine, so the calibration says it. Before that, predicted costs decide
-between one key and two, and between subwindows and a whole window.
+PanJoin's rule for subwindows (V-A4): BI-Sort if batches are large or a probe has many matches;
+otherwise RaP-Table, or WiB+-Tree if keys keep rising. What counts as large or many depends on the
+machine, so the calibration defines it. Before that, predicted costs decide between one key and two,
+and between subwindows and a whole window.
 
-Nothing here changes anything: who asks gets a `Choice`, and does what it says.
+Nothing here has side effects: the caller gets a `Choice`, and carries it out.
 """
 
 from dataclasses import dataclass, replace
@@ -28,17 +28,17 @@ class Choice:
 
     layout: Layout
     structure: str
-    greatest: int | None = None  # key of the sample that the structure was chosen by
+    greatest: int | None = None  # the greatest key of the sample behind the choice
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The window that a choice is for, as far as it is known."""
+    """What is known about the window that a choice is for."""
 
     side: Side
     choice: Choice  # the last one
     rows: int  # that the window has, or will have
-    subwindow_rows: int  # that the next subwindow will have, if it is like those before
+    subwindow_rows: int  # that the next subwindow will have, if it is like earlier ones
     whole_rows: int = 0  # of a window that may be kept whole; 0: this one may not
 
 
@@ -56,7 +56,7 @@ def choose_again(
 ) -> Choice:
     """Choose the structure; the layout stays, unless an index by two parts costs less.
 
-    The time window is not one of these: most that is stored is inside it, and needs no check.
+    The time window is not used as one of the two: most stored rows are inside it anyway.
     """
     crossing = choose_crossing(plan, stored.side, samples, timed=False)
     if crossing is not None and costs_less(plan, stored, samples, crossing, batch, calibration):
@@ -65,7 +65,7 @@ def choose_again(
 
 
 def choose_order(plan: JoinPlan, stored: Stored, samples: Samples) -> Choice:
-    """Choose the layout of the next subwindow for the structure that there is."""
+    """Choose the layout of the next subwindow; the structure is given."""
     if stored.choice.structure in TWO_KEYS:
         layout = choose_crossing(plan, stored.side, samples) or stored.choice.layout
     else:
@@ -86,8 +86,8 @@ def choose_crossing(
 ) -> Layout | None:
     """Return the layout by two parts under which a sample of probes finds the fewest candidates.
 
-    The part that holds fewer by itself is the second, whose rows are marked or looked at. The time
-    window counts only if ``timed``.
+    The part that lets fewer pairs pass by itself becomes the second, whose rows are marked or
+    scanned. The time window is considered only if ``timed``.
     """
     crossings = [each for each in plan.crossings() if timed or plan.time_part not in each.parts]
     if not crossings:
@@ -106,7 +106,7 @@ def pass_both_parts(inside: dict[int, Flags], layout: Layout) -> Flags:
 
 
 def find_inside(plan: JoinPlan, stored: Side, samples: Samples, part: int) -> Flags:
-    """Return which pairs of a sample pass a part, and the equalities too if there are any."""
+    """Return which pairs of a sample pass a part, and the equalities if there are any."""
     probing = OTHER[stored]
     layout = Layout(bool(plan.equalities), part)
     keys = plan.index_keys(layout, samples[stored])
@@ -152,7 +152,7 @@ def count_candidates(plan: JoinPlan, stored: Side, samples: Samples, layout: Lay
 def choose_structure(
     plan: JoinPlan, stored: Stored, samples: Samples, batch: int, calibration: Calibration
 ) -> Choice:
-    """Choose by how large batches and window are, what probes find, and whether keys rise."""
+    """Choose by the sizes of batches and window, the matches, and whether keys rise."""
     layout, sample = stored.choice.layout, samples[stored.side]
     found = count_candidates(plan, stored.side, samples, layout)
     share = found / max(sample.rows * samples[OTHER[stored.side]].rows, 1)
@@ -161,7 +161,7 @@ def choose_structure(
     if keys.size:
         greatest = int(keys.max())
     subwindow, index = max(stored.subwindow_rows, batch), None
-    if stored.whole_rows:  # measured where rows leave in the order they came
+    if stored.whole_rows:  # measured with rows that leave in order of arrival
         window, current = stored.whole_rows, stored.choice.structure
         index = prefer_index(calibration.costs, window, share * window, batch, current)
     structure = index or rule_subwindows(calibration, batch, share * subwindow, rising)
@@ -169,7 +169,7 @@ def choose_structure(
 
 
 def rule_subwindows(calibration: Calibration, batch: float, matches: float, rising: bool) -> str:
-    """Return the structure for batches of so many rows, with so many matches per probe.
+    """Return the structure for batches of ``batch`` rows, with ``matches`` matches per probe.
 
     >>> rule_subwindows(Calibration(large_batch=4096, many_matches=64), 100, 1, rising=True)
     'wib_tree'
@@ -180,24 +180,24 @@ def rule_subwindows(calibration: Calibration, batch: float, matches: float, risi
 
 
 def describe_subwindows(calibration: Calibration) -> str:
-    """Say the rule of subwindows in words."""
+    """Put the rule for subwindows into words."""
     ends = [
         f"{number:,.0f} {what} and more"
         for number, what in (
             (calibration.large_batch, "rows"),
-            (calibration.many_matches, "matches a probe"),
+            (calibration.many_matches, "matches per probe"),
         )
         if number < float("inf")
     ]
     if calibration.large_batch <= 1:
         return "bi_sort, which is the fastest for batches of any size"
-    few = "rap_table, or wib_tree where keys rise all the time"
+    few = "rap_table, or wib_tree if keys keep rising"
     if not ends:
         return few
     return f"bi_sort for batches of {' or '.join(ends)}; below that {few}"
 
 
 def describe_windows(calibration: Calibration) -> str:
-    """Say the rule of windows that may be kept whole in words, for a row with two matches."""
+    """Put the rule for windows that may be kept whole into words, for two matches per row."""
     whole, subwindows = describe_choice(calibration.costs), describe_subwindows(calibration)
-    return f"{whole}, looked at again as rows come; otherwise {subwindows}" if whole else subwindows
+    return f"{whole}, reconsidered as rows arrive; otherwise {subwindows}" if whole else subwindows

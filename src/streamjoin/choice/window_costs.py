@@ -1,18 +1,19 @@
-"""What joining one window by equality costs, from a few numbers of the machine.
+"""Predicts the cost of joining one window by equality from a few numbers of the machine.
 
-Three algorithms stand for all: SHJ for those that find matches as rows come, PRJ for those that
-wait, PMJ for those that sort as rows come and find most matches at the end. For each, what a tuple
-takes, and what writing out a match does, was measured where everything fits into the cache, and
-where less and less of it does; between and beyond, it is a straight line over the logarithm::
+Three algorithms stand for all: SHJ for those that find matches as rows arrive, PRJ for those that
+wait, PMJ for those that sort as rows arrive and find most matches at the end. For each, the time
+per tuple and per match written out was measured where everything fits into the cache, and where
+less and less of it does; between and beyond, it is a straight line over the logarithm::
 
-    keys a side     16,384   131,072   1,048,576
-    SHJ, a tuple     25 ns     35 ns      110 ns       2,097,152 keys: 135 ns
+    keys per side   16,384   131,072   1,048,576
+    SHJ, per tuple   25 ns     35 ns      110 ns       2,097,152 keys: 135 ns
 
-SHJ over a join biclique has the same cost for both sides. Over a join matrix left rows probe the
-tables of all threads and right rows one, so there are two lines.
+SHJ over a join biclique costs the same for both sides. Over a join matrix, left rows probe the
+tables of all threads and right rows only one, so there are two lines.
 
-The times are those of the clock, with as many threads as were measured; more or fewer are taken to
-be faster or slower in proportion.
+Times are wall-clock times, with as many threads as were measured; with more or fewer threads they
+are assumed to change in proportion. The algorithms are those of Zhang et al., "Parallelizing
+Intra-Window Join on Multicores: An Experimental Study" (SIGMOD 2021).
 """
 
 from collections.abc import Iterable
@@ -20,14 +21,14 @@ from dataclasses import dataclass
 from math import log
 from typing import Any, Self
 
-SIZES = (1 << 14, 1 << 17, 1 << 20)  # keys of a side, or rows, for which there is a number
+SIZES = (1 << 14, 1 << 17, 1 << 20)  # keys or rows per side for which a line has a number
 Line = tuple[float, float, float]
 
 
-def at(line: Line, size: float) -> float:
-    """Return what a line says for a size.
+def interpolate(line: Line, size: float) -> float:
+    """Return the value of a line at a size.
 
-    >>> at((10.0, 20.0, 40.0), 1 << 14), at((10.0, 20.0, 40.0), 1 << 23)
+    >>> interpolate((10.0, 20.0, 40.0), 1 << 14), interpolate((10.0, 20.0, 40.0), 1 << 23)
     (10.0, 60.0)
     """
     place = max(log(max(size, 1) / SIZES[0], SIZES[1] / SIZES[0]), 0.0)
@@ -45,12 +46,13 @@ def line_of(numbers: Iterable[float]) -> Line:
 class Spent:
     """Nanoseconds of an algorithm, by size."""
 
-    tuples: Line  # each of either side
+    tuples: Line  # per tuple of either side
     matches: Line
 
     def work(self, rows: float, keys: float, matches: float) -> float:
-        """Return the seconds for so many rows of both sides together, and their matches."""
-        return (rows * at(self.tuples, keys) + matches * at(self.matches, rows / 2)) / 1e9
+        """Return the seconds for ``rows`` rows of both sides together, and their matches."""
+        tuples_ns = rows * interpolate(self.tuples, keys)
+        return (tuples_ns + matches * interpolate(self.matches, rows / 2)) / 1e9
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
@@ -65,11 +67,11 @@ class WindowCosts:
     eager: Spent = Spent((11, 14, 32), (1.7, 2.2, 6.3))  # SHJ-JB
     lazy: Spent = Spent((8, 8, 8), (1.5, 1.5, 1.5))  # PRJ
     sorting: Spent = Spent((7, 7, 17), (1.5, 1.5, 2))  # PMJ-JB
-    matrix: tuple[Line, Line] = ((7, 16, 32), (16, 16, 22))  # SHJ-JM, a left and a right tuple
+    matrix: tuple[Line, Line] = ((7, 16, 32), (16, 16, 22))  # SHJ-JM, per left and right tuple
     matrix_step: float = 44_000  # ns: a few rows pushed into SHJ-JM
     biclique_step: float = 67_000  # into SHJ-JB
     few_rows: float = 1 << 14  # of both sides, up to which NPJ is not slower than PRJ
-    many_matches: float = 64  # a row, from which on MPass is faster than PRJ
+    many_matches: float = 64  # per row, from which MPass is faster than PRJ
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""The command ``streamjoin``: its options, files that are joined, the demo.
+"""The command ``streamjoin``: its options, reading and writing files, the demo.
 
 Nothing imports it; it may import everything.
 """

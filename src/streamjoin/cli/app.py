@@ -1,8 +1,8 @@
 """The command ``streamjoin``: joins files, runs jobs on Spark, explains, shows a demo, calibrates.
 
-Commands import what they need when they run, so ``streamjoin --help`` answers at once. Whatever
-the user can mend (a condition, a window, a file) ends as one red paragraph on stderr and exit code
-2; a traceback means a bug of ours. Progress goes to stderr, results to stdout.
+Commands import what they need when they run, so ``streamjoin --help`` answers at once. An error the
+user can fix (a condition, a window, a file) is one red paragraph on stderr, and exit code 2; a
+traceback means a bug of ours. Progress goes to stderr, results to stdout.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ app = typer.Typer(
     "[green]streamjoin explain 'abs(l.x - r.x) <= 5'[/green].",
 )
 
-# What a package comes with, by the name that is imported (google is protobuf).
+# The extra that installs a package, by the name that is imported (google is protobuf).
 EXTRAS = {"pyspark": "spark", "pandas": "spark", "google": "spark", "duckdb": "demo"}
 
 
@@ -54,7 +54,7 @@ def main(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hold the options that stand before any command; the help text is the app's."""
+    """Take the options that come before a command; the help text is the app's."""
 
 
 @app.command()
@@ -64,18 +64,18 @@ def demo(
         typer.Option(
             min=0.1,
             help="How long the streams run.",
-            show_default="25, in process 6",
+            show_default="25; in process, 6",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the generated data.")] = 7,
+    seed: Annotated[int, typer.Option(help="The seed of the generated data.")] = 7,
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where Spark's input and results are kept.")
+        Path, typer.Option(metavar="FOLDER", help="Where to keep Spark's input and results.")
     ] = Path("out/demo"),
     in_process: Annotated[
-        bool, typer.Option("--in-process", help="Without Spark: one join, in this process.")
+        bool, typer.Option("--in-process", help="Run one join in this process, without Spark.")
     ] = False,
 ) -> None:
-    """Join live streams on a local Spark, data centres and prices, and check the results.
+    """Join live streams of data centres and of prices on a local Spark, and check the results.
 
     [bold]Example[/bold]: [green]streamjoin demo --seconds 10 --out demo/[/green]
     """
@@ -99,7 +99,7 @@ def explain(
     time: TimeOption = None,
     **options: Any,
 ) -> None:
-    """Tell how a condition is understood, which algorithm would join it, and why.
+    """Say how a condition is understood, which algorithm would join it, and why.
 
     [bold]Examples[/bold]
 
@@ -134,24 +134,28 @@ def join(
         typer.Option(
             "--out",
             "-o",
-            help="Where the matches go, in place of a file of that name; without "
-            "it, the first are shown.",
+            help="Write the matches to this file, replacing it if it exists; without "
+            "this option, the first few are shown.",
         ),
     ] = None,
     count: Annotated[bool, typer.Option("--count", help="Only count the matches.")] = False,
     delimiter: Annotated[
         str | None,
-        typer.Option(help="Of CSV files that are read.", show_default="a comma, in .tsv a tab"),
+        typer.Option(
+            help="What separates columns in CSV input.", show_default="a comma; in .tsv, a tab"
+        ),
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option(help="Of CSV files, e.g. [green]latin-1[/green].", show_default="utf-8"),
+        typer.Option(
+            help="The encoding of CSV input, e.g. [green]latin-1[/green].", show_default="utf-8"
+        ),
     ] = None,
     **options: Any,
 ) -> None:
     """Join two files: parquet, CSV, Arrow or lines of JSON, by their endings.
 
-    Matches are written as they are found: they may be more than fit into memory.
+    Matches are written as they are found, so there may be more than fit into memory.
 
     [bold]Examples[/bold]
 
@@ -182,21 +186,21 @@ def join(
 def run(
     job: Annotated[Path, typer.Argument(metavar="JOB", help="The TOML file with the job.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check file and sources, explain the join, no more.")
+        bool, typer.Option("--dry-run", help="Only check file and sources, and explain the join.")
     ] = False,
     seconds: Annotated[
-        float | None, typer.Option(min=0.1, help="Stop a stream after so long; else by Ctrl-C.")
+        float | None, typer.Option(min=0.1, help="Stop a stream after this time, not by Ctrl-C.")
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Replace a value of the file, e.g. [green]right.path=other/[/green]; repeatable.",
+            help="Override a value of the file, e.g. [green]right.path=other/[/green]; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Run a join on Spark, of streams or of tables, as a file describes it (docs/guide/jobs.md).
+    """Run the join of streams or tables that a file describes, on Spark (docs/guide/jobs.md).
 
     [bold]Example[/bold]: [green]streamjoin run job.toml --seconds 60 --set join.cores=4[/green]
     """
@@ -212,14 +216,14 @@ def run(
 
 @app.command()
 def calibrate(
-    rows: Annotated[int, typer.Option(min=1 << 14, help="In the subwindow that is measured.")] = (
+    rows: Annotated[int, typer.Option(min=1 << 14, help="Rows in the measured subwindow.")] = (
         1 << 20
     ),
 ) -> None:
-    """Measure which structure is the fastest here, for ``algorithm="auto"`` to choose by.
+    """Measure which structure is fastest on this machine, for ``algorithm="auto"`` to choose by.
 
-    Takes half a minute, on a machine that does nothing else. The result is kept for this user, in
-    a file; explain tells what it says.
+    Takes half a minute on a machine that does nothing else. The result is kept in a file for this
+    user; ``explain`` shows it.
     """
     with friendly_errors():
         from streamjoin.calibration.structures import (
@@ -242,7 +246,7 @@ def calibrate(
 
 @contextmanager
 def friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
-    """Show errors that the user can mend, in the words of the command."""
+    """Show errors that the user can fix, in the words of the command line."""
     try:
         yield
     except StreamJoinError as error:
@@ -263,7 +267,7 @@ def friendly_errors(word: Callable[[str], str] = str) -> Iterator[None]:
     else:
         return
     console = Console(stderr=True)
-    wraps = console.is_terminal  # elsewhere a message is one line, to be searched for
+    wraps = console.is_terminal  # elsewhere a message is one line, so that it can be grepped
     console.print(
         f"[bold red]Error:[/] [red]{escape(message)}[/]", highlight=False, soft_wrap=not wraps
     )

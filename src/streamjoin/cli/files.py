@@ -40,13 +40,13 @@ HINTS = {
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """How CSV files are written that are to be read; None means by their ending, and UTF-8."""
+    """The format of CSV input; None means a delimiter by the file's ending, and UTF-8."""
 
     delimiter: str | None = None
     encoding: str | None = None
 
     def check(self) -> None:
-        """Refuse what separates nothing, and names of no encoding."""
+        """Refuse a delimiter of several characters, and unknown encodings."""
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise StreamJoinError(
                 f"--delimiter {self.delimiter!r}: a delimiter is one character, such as ; or, "
@@ -61,17 +61,17 @@ class CsvOptions:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a path whose folder is not there, before hours of work."""
+    """Refuse a path whose folder does not exist, before hours of work."""
     if not path.absolute().parent.is_dir():
         raise StreamJoinError(
-            f"{path} cannot be written: the folder {path.parent} is not there. Create it first."
+            f"{path} cannot be written: the folder {path.parent} does not exist. Create it first."
         )
 
 
 def check_output(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse a file that cannot be written, or that is read as well, before hours of work."""
+    """Refuse a file that cannot be written, or that is also an input, before hours of work."""
     if format_of(path) == "json":
-        raise StreamJoinError(f"{path}: JSON is read here, and not written. Try .csv or .parquet.")
+        raise StreamJoinError(f"{path}: JSON can be read, but not written. Try .csv or .parquet.")
     check_folder(path)
     for each in inputs:
         if path.exists() and each.exists() and path.samefile(each):
@@ -88,12 +88,12 @@ def format_of(path: Path) -> str:
         return ENDINGS[ending]
     if str(path) in ("-", "/dev/stdin"):
         raise StreamJoinError(
-            f"{path} is standard input, whose format has no name. Save it to a file, such as "
+            f"{path} is standard input, whose format is unknown. Save it to a file, such as "
             "input.csv."
         )
     raise StreamJoinError(
-        f"{path} ends in {path.suffix!r}, which names no format that is read or written here. "
-        f"Use one of {', '.join(ENDINGS)}, and for texts also .csv.gz and the like."
+        f"{path} ends in {path.suffix!r}, which is not a known format. "
+        f"Use one of {', '.join(ENDINGS)}; text files may be compressed, as in .csv.gz."
     )
 
 
@@ -154,7 +154,7 @@ def write_batches(
 ) -> Iterator[int]:
     """Write a file in the format that its ending names, batch by batch; yield the rows of each.
 
-    It has its name only when it is whole: if anything goes wrong, what was there before stays.
+    The file gets its name only once it is complete: if anything goes wrong, the old file stays.
     """
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:

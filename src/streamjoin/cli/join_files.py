@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamjoin.api.results import Results
 
 SHOWN_ROWS = 10
-WRITTEN_ROWS = 1 << 17  # together, at least
+WRITTEN_ROWS = 1 << 17  # written together, at least
 
 
 def join_files(
@@ -28,7 +28,7 @@ def join_files(
     csv: CsvOptions | None = None,
     **arguments: Any,
 ) -> str:
-    """Join the files, with the arguments of `streamjoin.find_matches`; return what was done.
+    """Join the files, with the arguments of `streamjoin.find_matches`; return a summary line.
 
     The matches are written as they are found, so they may be more than fit into memory. With
     ``counts`` they are only counted, which does not even write out pairs.
@@ -43,7 +43,7 @@ def join_files(
         check_output(out, inputs)
     if csv is not None:
         csv.check()
-    with progress.status("loading ..."):  # and compiling
+    with progress.status("loading ..."):  # which may compile
         from streamjoin.api.table_join import find_matches
     with progress.status(f"reading {' and '.join(escape(path.name) for path in inputs)} ..."):
         left, right = (read_table(path, csv) for path in inputs)
@@ -66,7 +66,7 @@ def join_files(
 
 
 def first_rows(found: "Results", matches: int) -> Table:
-    """Return some rows as they are shown on a terminal."""
+    """Return the first rows as a table for the terminal."""
     shown = Table(*(escape(name) for name in found.schema.names))
     rows = (row for batch in found for row in batch.slice(0, SHOWN_ROWS).to_pylist())
     for row in islice(rows, SHOWN_ROWS):

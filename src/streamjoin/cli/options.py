@@ -1,8 +1,8 @@
-"""Options of joins on the command line, and what becomes of them.
+"""The options of joins as command-line options, and back.
 
-Which there are, and what they mean, `options.options` says; here is how they are written. What
-checks them speaks of arguments, since that is what they are in Python; `as_options` says the
-same as it is written on the command line.
+`options.options` says which options there are and what they mean; this module says how they are
+written. Checks speak of Python arguments; `as_options` rewrites their messages for the command
+line.
 """
 
 import re
@@ -60,15 +60,15 @@ TimeOption = Annotated[
 
 @dataclass(frozen=True)
 class Form:
-    """How an option of some type is written on the command line."""
+    """How options of one type are written on the command line."""
 
-    kind: Any  # as the command line reads it
+    kind: Any  # the type typer reads
     convert: Callable[[Any], Any] = lambda value: value
     metavar: str | None = None
 
 
 def take_options(entry: EntryPoint) -> Callable[[Command], Command]:
-    """Decorate a command that hands ``**options`` over to functions that take them."""
+    """Give a command the options of an entry point; it receives them as ``**options``."""
 
     def take(command: Command) -> Command:
         own = signature(command)
@@ -103,7 +103,7 @@ def annotate(entry: EntryPoint, name: str) -> Any:
 
 
 def mark_up(meaning: str) -> str:
-    """Return what an option means as it is shown on a terminal.
+    """Return the meaning of an option in the markup of the terminal.
 
     >>> mark_up('``"auto"`` chooses; see `explain`, ``{"bits": 10}``.')
     '[green]auto[/green] chooses; see explain, [green]bits=10[/green].'
@@ -114,7 +114,7 @@ def mark_up(meaning: str) -> str:
 
 
 def as_arguments(entry: EntryPoint, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, as the functions of Python take them."""
+    """Return the given options as arguments of the Python functions."""
     return {
         name: FORMS[entry.types[name]].convert(value)
         for name, value in options.items()
@@ -141,7 +141,7 @@ def as_tuning(texts: list[str] | None) -> dict[str, int]:
 
 
 def as_options(message: str) -> str:
-    """Return a message with arguments as they are written on the command line.
+    """Rewrite Python arguments in a message as command-line options.
 
     >>> as_options("it needs time=('a', 'b'), or ask for algorithm='scan'")
     'it needs --time a,b, or ask for --algorithm scan'
@@ -165,21 +165,21 @@ def _as_option(argument: re.Match[str]) -> str:
 
 
 def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":
-    """Return how CSV files are written."""
+    """Return how to read CSV files."""
     from streamjoin.cli.files import CsvOptions
 
     return CsvOptions("\t" if delimiter == "\\t" else delimiter, encoding)
 
 
 def as_window(text: str | None) -> "Window | None":
-    """Return the window that was given, if one was."""
+    """Return the window, if one was given."""
     from streamjoin.windows import parse_window
 
     return None if text is None else parse_window(text)
 
 
 def as_columns(text: str | None) -> tuple[str, str] | None:
-    """Return the time columns of left and right, if they were given."""
+    """Return the time columns of left and right, if given."""
     if text is None:
         return None
     left, _, right = (part.strip() for part in text.partition(","))

@@ -1,4 +1,4 @@
-"""Join conditions: SQL text in, a conjunction of parts that a join can use out."""
+"""Join conditions: turns SQL text into a conjunction of parts that a join can use."""
 
 from streamjoin.conditions.intervals import Bound, Interval
 from streamjoin.conditions.recognition import parse_condition, recognise

@@ -9,7 +9,7 @@
     abs(l.x - r.x) > 5         l.x, r.x     (-inf, -5) (5, inf)   NaN     difference
     l.x + 1 <= r.x + 2         both whole   (-inf, 0]                     shift_right
 
-An OR, or an AND below an OR, whose atoms all concern one pair is an atom too.
+An OR whose atoms all concern one pair is an atom too, and so is an AND below such an OR.
 """
 
 from dataclasses import dataclass, replace
@@ -46,10 +46,10 @@ _OPERATORS: dict[type, str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-# Evaluated anew each time, or compared with each of several values: not a value of one side.
+# Evaluated again for every pair, or compared with several values: not a value of one side.
 NO_OPERAND = (exp.Rand, exp.Randn, exp.Uuid, exp.Any, exp.All, exp.Tuple)
 _L, _R = frozenset("l"), frozenset("r")
-WHOLE = "whole"  # marks a sum that is no operand and a shift: arithmetic that makes text a number
+WHOLE = "whole"  # marks a sum that must not be split into operand and shift: it makes text a number
 
 
 def _intervals(
@@ -95,7 +95,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Atom:
-    """A set of intervals of one pair's difference, and the part that it is when alone."""
+    """A set of intervals of one pair's difference, and the part it becomes on its own."""
 
     pair: Pair
     intervals: Intervals
@@ -146,7 +146,7 @@ def _split(node: "Node") -> tuple["Node", Constant | None]:
     core, shift = node.left.unnest(), constant(node.right)
     if shift is None and isinstance(node, exp.Add):
         core, shift = node.right.unnest(), constant(node.left)
-    if not shift:  # adding a zero may still change the type: a string to a number, say
+    if not shift:  # adding zero may still change the type, say from a string to a number
         return node, None
     if isinstance(node, exp.Sub):
         shift = negate(shift)
@@ -158,7 +158,7 @@ def _split(node: "Node") -> tuple["Node", Constant | None]:
 
 
 def _add_up(first: timedelta, second: timedelta) -> bool:
-    """Whether adding one, then the other, is adding both, by the clocks of any time zone.
+    """Whether adding one, then the other, equals adding the sum, by the clocks of any time zone.
 
     Spark adds whole days by the calendar and the rest by the clock: r.t + 1 day + 2 hours is
     r.t + 26 hours, but r.t + 20 hours + 20 hours is not r.t + 40 hours.
@@ -192,7 +192,7 @@ def _difference(node: "Node", operator: str, limit: Constant) -> Atom | None:
 
 
 def _absolute(operator: str, limit: Constant, nan_passes: bool) -> Intervals | None:
-    """The differences d with ``abs(d) operator limit``; None if that is none, or every d."""
+    """The differences d with ``abs(d) operator limit``; None if no d satisfies it, or every d."""
     size = number(limit)
     if size < 0 or (size == 0 and operator in ("<", ">=")):
         return None
@@ -229,7 +229,7 @@ def region(node: "Node", may_be_text: bool = False) -> Atom | None:
 
 
 def loses_text(before: Intervals, after: Intervals) -> bool:
-    """Whether a comparison has gone that the others do not replace if the operands are text.
+    """Whether a comparison was dropped that the others do not imply if the operands are text.
 
     Text is compared as text in ``l.s < r.s``, and as a number in ``l.s < r.s + 1``: neither
     implies the other.

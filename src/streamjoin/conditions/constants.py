@@ -4,8 +4,9 @@
     1e3   5D   1 / 2   0.5 + 1e0  float        Spark's double
     INTERVAL '90' SECOND          timedelta    fixed lengths only, weeks to microseconds
 
-Not constants here (None), so that they stay in the text for the evaluator: months and years, whose
-length varies; 32-bit floats (1F), which round unlike doubles; decimal quotients that Spark rounds.
+Not constants here (None), so they stay in the text for the evaluator: months and years, whose
+length varies; 32-bit floats (1F), which round differently from doubles; decimal quotients that
+Spark rounds.
 """
 
 from datetime import timedelta
@@ -98,7 +99,7 @@ def _interval(node: exp.Interval) -> timedelta | None:
 
 
 def _duration(amount: Decimal, unit: str) -> timedelta | None:
-    """``amount`` units; Spark takes a fraction of seconds only."""
+    """``amount`` units; Spark takes fractions only of seconds."""
     if unit not in _UNITS or (amount % 1 and unit != "SECOND"):
         return None
     microseconds = amount * (_UNITS[unit] // timedelta(microseconds=1))
@@ -139,7 +140,7 @@ def _exact(node: "Node", left: Decimal, right: Decimal) -> Constant | None:
         return left * right
     if _is_integer(left) and _is_integer(right):
         return float(left) / float(right)  # Spark divides integers as doubles
-    return (left / right).quantize(_QUOTIENT)  # traps what would not be exact
+    return (left / right).quantize(_QUOTIENT)  # raises if the result is not exact
 
 
 def _is_integer(value: Decimal) -> bool:

@@ -6,17 +6,17 @@
     l.x <> r.x  (as intervals)        ....... 0) (0 ..........
     both                                   [-5..0) (0.. 7]
 
-A set is a tuple of intervals that matches when one of them does; an interval matches when all its
-bounds do. Both operations are exact or refuse (None): the caller then keeps the parts apart, which
-is never wrong. What makes them refuse is floating point. Two bounds of one form at one end become
-one only if the first implies the second after rounding too. ``r.x + 3`` and ``r.x + 5`` are the
-same double when ``r.x`` is 1e300, infinite or NaN, so::
+A set is a tuple of intervals. It matches when one of them does; an interval matches when all its
+bounds do. Both operations are exact, or return None: the caller then keeps the parts apart, which
+is never wrong. The reason to return None is floating point. Two bounds of one form at the same end
+become one only if the first implies the second even after rounding. ``r.x + 3`` and ``r.x + 5`` are
+the same double when ``r.x`` is 1e300, infinite or NaN, so::
 
     l.x <  r.x + 3   implies   l.x < r.x + 5     (rounding is monotone)
     l.x <= r.x + 3   does not imply   l.x < r.x + 5,   nor is it impossible with   l.x >= r.x + 5
 
-For the form ``difference`` one rounded number is compared with constants, so only the constants'
-own rounding matters, and NaN, which each bound accounts for by itself.
+In the form ``difference``, one rounded number is compared with constants, so only the constants'
+own rounding matters, and NaN, which each bound handles by itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,9 +46,9 @@ _EXACT_INTEGER = 2**24
 class Bound:
     """One end of an interval of ``left - right``.
 
-    ``nan_passes`` tells whether a difference that is NaN satisfies the bound: Spark orders NaN
-    above all numbers, so ``l.x - r.x >= 5`` holds for it and ``l.x - r.x <= 5`` does not. It
-    matters for the form ``difference`` only. An int is taken as the exact number.
+    ``nan_passes`` says whether a NaN difference satisfies the bound: Spark orders NaN above all
+    numbers, so ``l.x - r.x >= 5`` holds for it and ``l.x - r.x <= 5`` does not. It matters only for
+    the form ``difference``. An int counts as the exact number.
     """
 
     value: Constant
@@ -85,7 +85,7 @@ class Interval:
     upper: Bound | None = None
 
     def bounds(self) -> tuple[Bound, ...]:
-        """The ends that there are."""
+        """The ends that are not missing."""
         return tuple(bound for bound in (self.lower, self.upper) if bound is not None)
 
     def flip(self) -> "Interval":
@@ -103,7 +103,7 @@ def negate(value: Constant) -> Constant:
 
 
 def intersect(first: Intervals, second: Intervals) -> Intervals | None:
-    """The differences that lie in both sets; None if none do, or if that cannot be said exactly."""
+    """The differences in both sets; None if there are none, or no set is exactly that."""
     result = []
     for one in first:
         for other in second:
@@ -124,7 +124,7 @@ def intersect(first: Intervals, second: Intervals) -> Intervals | None:
 
 
 def unite(intervals: Iterable[Interval]) -> Intervals | None:
-    """The same set, disjoint and ascending; None if it is everything or cannot be said exactly."""
+    """The same set, disjoint and ascending; None if it is everything or no set is exactly that."""
     ordered = sorted(intervals, key=_start)
     if not same_measure(bound for interval in ordered for bound in interval.bounds()):
         return None
@@ -187,7 +187,7 @@ def _fits(interval: Interval) -> bool:
 
 
 def _is_empty(interval: Interval) -> bool:
-    """Whether exact arithmetic leaves nothing between the ends."""
+    """Whether nothing lies between the ends in exact arithmetic."""
     lower, upper = interval.lower, interval.upper
     if lower is None or upper is None:
         return False
@@ -232,7 +232,7 @@ def _comparable(one: Bound, other: Bound) -> bool:
 def _stays_apart(one: Bound, other: Bound) -> bool:
     """Whether different constants give different limits after rounding."""
     if isinstance(one.value, timedelta) or isinstance(other.value, timedelta):
-        return number(one.value) != number(other.value)  # a duration of zero is no other zero
+        return number(one.value) != number(other.value)  # zero is zero, as a duration or a number
     return one.form == "difference" and float(one.value) != float(other.value)
 
 

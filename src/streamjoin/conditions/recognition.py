@@ -12,8 +12,8 @@
    largest, and NULL stays NULL), BETWEEN becomes two comparisons, AND is flattened.
 2. An atom compares an expression over ``l`` with one over ``r``, or their difference with a
    constant. Constants at the outside of one operand are shifts: ``l.t >= r.t - 5`` belongs to the
-   pair (l.t, r.t). If both operands have one, neither is taken off.
-3. Atoms over the same pair meet in one set of intervals, as far as `intervals` can do that exactly;
+   pair (l.t, r.t). If both operands have one, neither is split off.
+3. Atoms over the same pair become one set of intervals, as far as `intervals` can do that exactly;
    an OR whose branches all concern one pair is a set of intervals too.
 4. A lone shifted atom is an `Inequality`, with its operands as written.
 
@@ -37,7 +37,7 @@ from streamjoin.conditions.terms import (
     Residual,
 )
 from streamjoin.errors import ConditionError
-from streamjoin.expressions.depth import deep
+from streamjoin.expressions.depth import retry_deep
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,8 +72,8 @@ def parse_condition(
 ) -> Condition:
     """The canonical form of a condition given as SQL text over the aliases ``l`` and ``r``.
 
-    With both schemas, columns without an alias are resolved first; otherwise what holds them is
-    left to the residual, and nothing is left out that would matter if columns were text.
+    With both schemas, columns without an alias are resolved first. Otherwise the parts that hold
+    them go to the residual, and nothing is dropped that would matter if columns were text.
 
     >>> print(parse_condition("abs(l.x - r.x) <= 5 and l.s = r.s").sql())
     l.s = r.s AND ABS(l.x - r.x) <= 5
@@ -83,7 +83,7 @@ def parse_condition(
     return recognise(on, left, right, may_be_text=left is None or right is None)
 
 
-@deep
+@retry_deep
 def recognise(
     on: str,
     left: "pa.Schema | None" = None,
@@ -91,7 +91,7 @@ def recognise(
     *,
     may_be_text: bool = False,
 ) -> Condition:
-    """Read a condition; unless operands ``may_be_text``, they are taken for numbers or times."""
+    """Read a condition; unless operands ``may_be_text``, assume they are numbers or times."""
     expression = sqltext.parse(on)
     _refuse_queries(on, expression)
     if left is not None and right is not None:
@@ -112,7 +112,7 @@ def recognise(
 
 
 def _mark_text(expression: "Node", left: "pa.Schema", right: "pa.Schema") -> None:
-    """Mark sums over columns of text: ``r.s + 1`` is a number, which ``r.s`` is not compared as."""
+    """Mark sums over text columns: ``r.s + 1`` compares as a number, ``r.s`` as text."""
     import pyarrow as pa
 
     def is_text(type: pa.DataType) -> bool:
@@ -201,7 +201,7 @@ def _conjuncts(node: "Node") -> list["Node"]:
 
 
 class _Collector:
-    """Sorts conjuncts into parts; atoms over one pair meet here."""
+    """Sorts conjuncts into parts, and combines atoms over the same pair."""
 
     def __init__(self, may_be_text: bool) -> None:
         self.may_be_text = may_be_text

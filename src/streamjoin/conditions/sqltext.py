@@ -1,4 +1,4 @@
-"""The SQL text of conditions: which side a text names, and how a part is written out.
+"""The SQL text of conditions: which side a text refers to, and how a part is written out.
 
 Texts are put together as syntax trees, so parentheses appear where precedence needs them and
 nowhere else. A bound is written so that reading it gives the same bound, NaN included: the upper
@@ -194,7 +194,7 @@ def _is_negative(value: Constant) -> bool:
 
 
 def _operand(text: str, place: Literal["comparison", "sum", "term"]) -> str:
-    """The text, in brackets if what stands beside it would bind more tightly."""
+    """The text, in brackets if its neighbour would bind more tightly."""
     from sqlglot import exp
 
     node = parse(text)

@@ -6,7 +6,7 @@ whose fields hold SQL text over the aliases ``l`` and ``r``, so a condition can 
 too; ``sql()`` gives the text back.
 
 A `Band` is a set of intervals of the difference ``left - right``. In exact types (integers,
-decimals, dates, timestamps) the difference says all. In floating point
+decimals, dates, timestamps) the difference is all that matters. In floating point,
 ``abs(l.x - r.x) <= c`` and ``l.x <= r.x + c`` round differently, so each `Bound` also remembers
 how it was written::
 
@@ -17,8 +17,8 @@ how it was written::
 
 ``flip()`` exchanges the roles of the two sides, so that code for one side serves both: the
 difference changes sign, lower becomes upper, shift_left becomes shift_right. The texts keep their
-aliases, so a flipped part has ``r`` on its left; it serves a probe from the other side and is the
-one thing that the checks below let pass.
+aliases, so a flipped part has ``r`` on its left. It serves a probe from the other side; only
+`flip` may make such a part, the checks below refuse one written by hand.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ _P = TypeVar("_P")
 
 
 def _unchecked(part: _P, **fields: object) -> _P:
-    """A copy with other fields, past the checks that hold for parts written by the caller."""
+    """A copy with other fields, without the checks for parts written by the caller."""
     copy = object.__new__(type(part))
     for name, value in {**vars(part), **fields}.items():
         object.__setattr__(copy, name, value)
@@ -182,7 +182,7 @@ class NotEqual(_Sided):
 
 @dataclass(frozen=True)
 class Residual:
-    """Anything else: evaluated over the candidate pairs that the other parts leave."""
+    """Anything else: evaluated on the candidate pairs that pass the other parts."""
 
     expression: str
 
@@ -193,7 +193,7 @@ class Residual:
             )
 
     def flip(self) -> "Residual":
-        """Itself: its text names both sides."""
+        """Itself: its text names both sides explicitly."""
         return self
 
     def sql(self) -> str:
@@ -231,7 +231,7 @@ class Condition:
         yield from self.residuals
 
     def ranges(self) -> list[Band | Inequality | NotEqual]:
-        """The parts that order rows, those that are usually most selective first."""
+        """The parts that rows can be sorted by, the usually most selective ones first."""
         return [*self.bands, *self.inequalities, *self.not_equals]
 
     def __str__(self) -> str:
@@ -248,14 +248,14 @@ class Condition:
         )
 
     def sql(self) -> str:
-        """Spark SQL that means the same; reading it gives the condition back."""
+        """Equivalent Spark SQL; reading it gives the condition back."""
         return sqltext.conjunction([part.sql() for part in self])
 
 
 def equate_points(condition: Condition) -> Condition:
-    """The condition with ``l.x >= r.x + 1 and l.x <= r.x + 1`` as the equality that it amounts to.
+    """The condition with ``l.x >= r.x + 1 and l.x <= r.x + 1`` turned into an equality.
 
-    Not for sessions, which are cut by what is written as an equality.
+    Not for sessions, which are cut only by what is written as an equality.
 
     >>> print(equate_points(Condition(bands=(Band("l.x", "r.x", (point(1),)),))))
     l.x = r.x + 1
@@ -312,7 +312,7 @@ def is_symmetric(condition: Condition) -> bool:
 
 
 def _settled(band: Band) -> list[Interval]:
-    """The intervals with NaN passing both ends or none: it needs both to match."""
+    """The intervals with NaN passing both ends or neither: to match, it must pass both."""
     return [
         Interval(
             *(

@@ -1,9 +1,9 @@
 """CAST between types. A caster gives NULL where a value has no counterpart in the target type.
 
-That is already the answer of ``try_cast``; `cast` with ``safe=False`` turns it into an error, as
-Spark's ANSI mode does. Casters are looked up by the kinds of both types in `_CASTERS`; a pair that
-is missing there either does not cast in Spark either, or its text form is Java's (double to
-string), which this engine does not imitate.
+That is the answer of ``try_cast``; `cast` with ``safe=False`` turns it into an error, as Spark's
+ANSI mode does. `_CASTERS` lists casters by the kinds of both types. A pair that is missing there
+does not cast in Spark either, or has a text form of Java's (double to string) that this engine does
+not imitate.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def cast(array: pa.Array, type: pa.DataType, safe: bool = False) -> pa.Array:
         return result
     given = array
     if kind(array.type) == "floating" and kind(type) == "decimal":
-        # NaN and infinity become NULL even in ANSI mode; Spark raises for too large numbers only.
+        # NaN and infinity become NULL even in ANSI mode; Spark raises only for numbers too large.
         given = pc.if_else(pc.is_finite(array), array, pa.scalar(None, array.type))
     return demand(result, [given], lambda row: _unreadable(array, type, row))
 
@@ -59,7 +59,7 @@ def _integer_to_integer(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _integer_to_decimal(array: pa.Array, type: pa.DataType) -> pa.Array:
-    values = decimals.rescaled(numbers(array).astype(np.int64), 0, type.scale)
+    values = decimals.rescale(numbers(array).astype(np.int64), 0, type.scale)
     return decimals.from_unscaled(values, nulls_of(array), type)
 
 
@@ -77,7 +77,7 @@ def _floating_to_integer(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _floating_to_decimal(array: pa.Array, type: pa.DataType) -> pa.Array:
-    # The decimal that the double prints as, not the binary fraction that it is.
+    # The decimal that the double prints as, not its exact binary fraction.
     scale = type.scale
     values = np.empty(len(array), dtype=object)
     missing = nulls_of(array)
@@ -110,7 +110,7 @@ def _floating_to_floating(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 
 def _decimal_to_integer(array: pa.Array, type: pa.DataType) -> pa.Array:
-    values = decimals.truncated(array)
+    values = decimals.truncate(array)
     low, high = integer_range(type)
     outside = ((values < low) | (values > high)).astype(np.bool_)
     integers = np.where(outside, 0, values).astype(np.int64).astype(type.to_pandas_dtype())
@@ -171,7 +171,7 @@ def _change_unit(array: pa.Array, type: pa.DataType) -> pa.Array:
 
 def _from_string(array: pa.Array, type: pa.DataType) -> pa.Array:
     parse = text.parser(type)
-    # Each distinct text is read once: a literal that is compared with a column comes n times.
+    # Each distinct text is read once: a literal compared with a column is repeated on every row.
     encoded = array.dictionary_encode()
     parsed = pa.array([parse(each) for each in encoded.dictionary.to_pylist()], type=type)
     return parsed.take(encoded.indices)

@@ -1,8 +1,8 @@
 """The type that Spark (ANSI mode) compares two columns in, and comparison itself.
 
-Types that differ meet in a common type. What is surprising in it: a float meets an integer or a
-decimal in double, not in float; a string becomes the other side's type (bigint for all integers,
-double for decimals), not the other way round::
+Types that differ are compared in a common type. Two rules may surprise: a float and an integer or
+decimal meet in double, not in float; and a string becomes the other side's type (bigint for all
+integers, double for decimals), not the other way round::
 
               integer   decimal          float   double  string   date   timestamp
     integer   wider     wider decimal    double  double  bigint   -      -
@@ -92,7 +92,7 @@ def _common_with_string(other: pa.DataType) -> pa.DataType | None:
 
 
 def cast_to(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """The array in another type, as Spark's ANSI cast; an EvaluationError if a value has none."""
+    """The array in another type, like Spark's ANSI cast; raises if a value does not fit it."""
     return cast(as_spark(array), type)
 
 
@@ -103,11 +103,12 @@ def is_coarser(type: pa.DataType, common: pa.DataType) -> bool:
     return known and getattr(common, "unit", "") == "ns" and getattr(a, "unit", "us") == "us"
 
 
-def in_nanoseconds(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Times that compare with those of the other unit as they should, however far they are.
+def clamp_to_nanoseconds(array: pa.Array, type: pa.DataType) -> pa.Array:
+    """Times that compare correctly with times of the other unit, however far from 1970.
 
-    Those that nanoseconds do not hold become the first or the last one, and of the nanoseconds that
-    are there already, these two make room: no microsecond lies between them and their neighbours.
+    Times that nanoseconds cannot hold become the first or the last nanosecond. Times that are
+    already nanoseconds make room for these two by moving to their neighbour, which compares the
+    same: no microsecond lies in between.
     """
     array = as_spark(array)
     if pa.types.is_null(array.type):
@@ -123,10 +124,10 @@ def in_nanoseconds(array: pa.Array, type: pa.DataType) -> pa.Array:
     return from_numbers(held, missing).view(type)
 
 
-def coerced(value: Value, type: pa.DataType) -> pa.Array:
-    """The array of a value for use as that type; integers that outgrew theirs stay int64."""
+def coerce(value: Value, type: pa.DataType) -> pa.Array:
+    """The array of a value as that type; integers that no longer fit it stay int64."""
     if value.constant and len(value.array) > 1:
-        once = coerced(Value(value.array[:1], value.type), type)
+        once = coerce(Value(value.array[:1], value.type), type)
         return pa.repeat(once[0], len(value.array))
     if kind(value.type) == "integer" and kind(type) == "integer":
         return (
@@ -135,14 +136,14 @@ def coerced(value: Value, type: pa.DataType) -> pa.Array:
     return cast(value.array, type)
 
 
-def together(a: Value, b: Value) -> tuple[pa.Array, pa.Array, pa.DataType]:
+def coerce_both(a: Value, b: Value) -> tuple[pa.Array, pa.Array, pa.DataType]:
     """Both arrays in their common type, and that type; integers may be stored wider."""
     type = _meeting_type(a, b)
     if type is None:
         raise TypeMismatchError(
             f"{name(a.type)} and {name(b.type)} do not compare; cast one of them"
         )
-    x, y = coerced(a, type), coerced(b, type)
+    x, y = coerce(a, type), coerce(b, type)
     if x.type != y.type:
         x, y = cast(x, INT64), cast(y, INT64)
     return x, y, type
@@ -162,14 +163,18 @@ def compare(op: str, a: pa.Array, b: pa.Array) -> pa.BooleanArray:
 
 
 def compare_values(op: str, a: Value, b: Value) -> pa.BooleanArray:
-    """The same for values whose Spark type may differ from their array's."""
+    """Like `compare`, for values whose Spark type may differ from their array's."""
     try:
-        x, y, type = together(a, b)
+        x, y, type = coerce_both(a, b)
     except NoAnswerError:
         common = common_type(a.type, b.type)
         if common is None or not (is_coarser(a.type, common) or is_coarser(b.type, common)):
             raise
-        x, y, type = in_nanoseconds(a.array, common), in_nanoseconds(b.array, common), common
+        x, y, type = (
+            clamp_to_nanoseconds(a.array, common),
+            clamp_to_nanoseconds(b.array, common),
+            common,
+        )
     if pa.types.is_nested(type) or kind(type) == "other":
         raise UnsupportedExpressionError(
             f"values of type {name(type)} are not compared in process, though Spark may; "

@@ -1,4 +1,4 @@
-"""Spark's view of Arrow's types: which types there are, their names and how a column becomes one.
+"""Spark's view of Arrow's types: which there are, their names, and how a column becomes one.
 
 Arrow has more types than Spark. A column is first brought to the type in which Spark would hold it:
 
@@ -102,7 +102,7 @@ def spark_type(type: pa.DataType) -> pa.DataType:
 
 
 def as_spark(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """A column brought to its `spark_type`; no copy if it already is of it."""
+    """A column converted to its `spark_type`; no copy if it has that type already."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     array = without_extension(array)
@@ -147,7 +147,7 @@ def integer_range(type: pa.DataType) -> tuple[int, int]:
 
 
 def as_decimal(type: pa.DataType, digits: int | None = None) -> pa.DataType:
-    """The decimal type of an integer type, or of an integer literal with so many digits."""
+    """The decimal type of an integer type, or of an integer literal with this many digits."""
     if pa.types.is_decimal(type):
         return type
     return pa.decimal128(digits or _INTEGER_DIGITS[type], 0)

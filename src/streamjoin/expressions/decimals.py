@@ -26,7 +26,7 @@ _SMALL = 18  # 10**18 < 2**63
 _MINIMUM_SCALE = 6
 
 
-def bounded(precision: int, scale: int) -> pa.DataType:
+def cap_precision(precision: int, scale: int) -> pa.DataType:
     """Spark's ``adjustPrecisionScale``: cap at 38 digits, giving up scale down to 6 digits."""
     if precision <= MAX_PRECISION:
         return pa.decimal128(precision, scale)
@@ -39,14 +39,14 @@ def result_type(operator: str, a: pa.DataType, b: pa.DataType) -> pa.DataType:
     p1, s1, p2, s2 = a.precision, a.scale, b.precision, b.scale
     if operator in "+-":
         scale = max(s1, s2)
-        return bounded(max(p1 - s1, p2 - s2) + scale + 1, scale)
+        return cap_precision(max(p1 - s1, p2 - s2) + scale + 1, scale)
     if operator == "*":
-        return bounded(p1 + p2 + 1, s1 + s2)
+        return cap_precision(p1 + p2 + 1, s1 + s2)
     if operator == "/":
         scale = max(_MINIMUM_SCALE, s1 + p2 + 1)
-        return bounded(p1 - s1 + s2 + scale, scale)
+        return cap_precision(p1 - s1 + s2 + scale, scale)
     scale = max(s1, s2)
-    return bounded(min(p1 - s1, p2 - s2) + scale, scale)
+    return cap_precision(min(p1 - s1, p2 - s2) + scale, scale)
 
 
 def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
@@ -62,7 +62,7 @@ def wider(a: pa.DataType, b: pa.DataType) -> pa.DataType:
 def unscaled(array: pa.Array) -> Numbers:
     """The integers behind a decimal array: int64 up to 18 digits, else Python integers.
 
-    NULL rows hold 1, which no operator stumbles over.
+    NULL rows hold 1, which is safe for every operator, division included.
     """
     buffer = array.buffers()[1]
     words = np.frombuffer(buffer, dtype=np.int64) if buffer else np.empty(0, dtype=np.int64)
@@ -78,7 +78,7 @@ def unscaled(array: pa.Array) -> Numbers:
 
 def from_unscaled(values: Numbers, missing: Mask, type: pa.DataType) -> pa.Array:
     """A decimal array of unscaled integers; NULL if ``missing`` or if a value does not fit."""
-    missing = missing | beyond(values, 10**type.precision)
+    missing = missing | exceeds(values, 10**type.precision)
     words = np.empty(2 * len(values), dtype=np.int64)
     if values.dtype == object:
         values = np.where(missing, 0, values).astype(object)
@@ -93,15 +93,15 @@ def from_unscaled(values: Numbers, missing: Mask, type: pa.DataType) -> pa.Array
     return pa.Array.from_buffers(type, len(values), [bitmap, pa.py_buffer(words.tobytes())])
 
 
-def beyond(values: Numbers, limit: int) -> Mask:
-    """The integers that are not between -limit and limit, both excluded."""
+def exceeds(values: Numbers, limit: int) -> Mask:
+    """Which integers do not lie strictly between -limit and limit."""
     if values.dtype != object and limit >= 1 << 63:
         return np.zeros(len(values), dtype=np.bool_)
     outside: Mask = ((values >= limit) | (values <= -limit)).astype(np.bool_)
     return outside
 
 
-def rescaled(values: Numbers, scale: int, new_scale: int) -> Numbers:
+def rescale(values: Numbers, scale: int, new_scale: int) -> Numbers:
     """Unscaled integers at another scale, rounded HALF_UP if digits are lost."""
     if new_scale == scale or not len(values):
         return values
@@ -124,7 +124,7 @@ def to_decimal(array: pa.Array, type: pa.DataType) -> pa.Array:
     """A decimal array in another decimal type; NULL where it does not fit."""
     if array.type == type:
         return array
-    values = rescaled(unscaled(array), array.type.scale, type.scale)
+    values = rescale(unscaled(array), array.type.scale, type.scale)
     return from_unscaled(values, nulls_of(array), type)
 
 
@@ -132,7 +132,7 @@ def to_double(array: pa.Array) -> Numbers:
     """The nearest double of each decimal; NULL rows hold some number."""
     values, divisor = unscaled(array), 10**array.type.scale
     if array.type.precision <= 15 and array.type.scale <= 22:
-        # Both operands are exact doubles, so that the one division rounds correctly.
+        # Both operands are exact doubles, so the single division rounds correctly.
         return values.astype(np.float64) / float(divisor)
     # Python divides integers of any size with correct rounding; Arrow's cast does not.
     nearest: Numbers = (values.astype(object) / divisor).astype(np.float64)
@@ -147,29 +147,29 @@ def calculate(operator: str, a: pa.Array, b: pa.Array) -> pa.Array:
     if operator == "/":
         zero = _zeros(y)
         # Spark divides to 38 digits of scale first and rounds that to the result's scale.
-        dividend = rescaled(x.astype(object), s1 - s2, MAX_PRECISION)
+        dividend = rescale(x.astype(object), s1 - s2, MAX_PRECISION)
         quotient = _half_up(dividend, np.where(zero, 1, y).astype(object))
-        return from_unscaled(rescaled(quotient, MAX_PRECISION, type.scale), missing | zero, type)
+        return from_unscaled(rescale(quotient, MAX_PRECISION, type.scale), missing | zero, type)
     if operator == "*":
-        return from_unscaled(rescaled(x * y, s1 + s2, type.scale), missing, type)
+        return from_unscaled(rescale(x * y, s1 + s2, type.scale), missing, type)
     scale = max(s1, s2)
     x, y = x * 10 ** (scale - s1), y * 10 ** (scale - s2)
     if operator == "%":
         zero = _zeros(y)
         rest = _sign(x) * (np.abs(x) % np.abs(np.where(zero, 1, y)))
-        return from_unscaled(rescaled(rest, scale, type.scale), missing | zero, type)
+        return from_unscaled(rescale(rest, scale, type.scale), missing | zero, type)
     total = x + y if operator == "+" else x - y
-    return from_unscaled(rescaled(total, scale, type.scale), missing, type)
+    return from_unscaled(rescale(total, scale, type.scale), missing, type)
 
 
-def truncated(array: pa.Array) -> Numbers:
+def truncate(array: pa.Array) -> Numbers:
     """The integral part of each decimal, as Python integers; NULL rows hold some number."""
     values = unscaled(array).astype(object)
     whole: Numbers = _sign(values) * (np.abs(values) // 10**array.type.scale)
     return whole
 
 
-def floored(array: pa.Array, up: bool = False) -> pa.Array:
+def floor(array: pa.Array, up: bool = False) -> pa.Array:
     """Spark's floor (or ceil) of a decimal: decimal(p-s+1, 0)."""
     values, divisor = unscaled(array).astype(object), 10**array.type.scale
     whole = -(-values // divisor) if up else values // divisor
@@ -178,22 +178,22 @@ def floored(array: pa.Array, up: bool = False) -> pa.Array:
     return from_unscaled(whole, nulls_of(array), pa.decimal128(precision, 0))
 
 
-def rounded(array: pa.Array, places: int) -> pa.Array:
+def round_places(array: pa.Array, places: int) -> pa.Array:
     """Spark's ``round(decimal, places)``, HALF_UP."""
     type = array.type
     integral = type.precision - type.scale + 1
     if places < 0:
         target = pa.decimal128(min(max(integral, 1 - places), MAX_PRECISION), 0)
-        values = rescaled(unscaled(array), type.scale, places) * 10**-places
+        values = rescale(unscaled(array), type.scale, places) * 10**-places
     else:
         scale = min(type.scale, places)
         target = pa.decimal128(min(integral + scale, MAX_PRECISION), scale)
-        values = rescaled(unscaled(array), type.scale, scale)
+        values = rescale(unscaled(array), type.scale, scale)
     return from_unscaled(values, nulls_of(array), target)
 
 
 def _operands(operator: str, a: pa.Array, b: pa.Array) -> tuple[Numbers, Numbers]:
-    """The unscaled operands, as Python integers unless int64 has room for all of the operation."""
+    """The unscaled operands, as Python integers unless int64 has room for the whole operation."""
     x, y = unscaled(a), unscaled(b)
     p, q, shift = a.type.precision, b.type.precision, abs(a.type.scale - b.type.scale)
     digits = p + q if operator in "*/" else max(p, q) + shift + 1

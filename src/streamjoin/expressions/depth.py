@@ -1,12 +1,12 @@
-"""Conditions that are nested deeply, or long: a thousand brackets, or ORs, are no error.
+"""Lets conditions be long or deeply nested: a thousand brackets or ORs are allowed.
 
-Parsers and evaluators call themselves for each level, some twenty calls each in sqlglot's parser,
-and Python stops at a thousand calls. Two things are done about it:
+Parsers and evaluators recurse for each level, with some twenty calls per level in sqlglot's parser,
+and Python stops at a thousand calls. Two measures help:
 
-* A chain of ANDs or ORs is a tree that leans to the left, as deep as it is long. `balance` makes it
-  as deep as its logarithm, with the operands in their order, and removes brackets inside brackets.
-* What is nested really is computed once more, on a thread with a large stack, when Python's ran out
-  (`deep`). So ordinary conditions pay nothing.
+* A chain of ANDs or ORs is a tree that leans to the left, as deep as it is long. `balance` reduces
+  that to its logarithm, keeps the order of the operands, and removes brackets inside brackets.
+* What is really nested is computed again, on a thread with a large stack, if Python's own stack
+  runs out (`retry_deep`). So ordinary conditions pay nothing.
 """
 
 import sys
@@ -20,18 +20,18 @@ from sqlglot import exp
 from streamjoin.errors import ConditionError
 
 MOST_LEVELS = 1000  # of brackets, functions and the like inside one another
-CALLS = 60 * MOST_LEVELS  # more than parsing so many levels takes
-STACK_BYTES = 1 << 29  # of address space; memory is taken only where it is used
+CALLS = 60 * MOST_LEVELS  # more than parsing that many levels takes
+STACK_BYTES = 1 << 29  # of address space; only what is used takes memory
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _NAME = "streamjoin-deep"
-_deepening = threading.Lock()  # the limit of calls and the size of stacks are the interpreter's
+_deepening = threading.Lock()  # the recursion limit and the stack size are global to Python
 
 
-def deep(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function without side effects: nested too deeply, it runs on a larger stack."""
+def retry_deep(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function without side effects: if the stack overflows, rerun on a larger one."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -104,7 +104,7 @@ def check_depth(tree: exp.Expression) -> None:
 
 
 def balance(tree: Any) -> Any:
-    """Make chains of ANDs or ORs shallow, and leave one of several brackets; in place."""
+    """Make chains of ANDs or ORs shallow, and drop repeated brackets; in place."""
     holder = exp.Paren(this=tree)
     pending: list[exp.Expression] = [holder]
     while pending:
@@ -124,7 +124,7 @@ def balance(tree: Any) -> Any:
 
 
 def _unwrap(node: exp.Paren) -> None:
-    """Leave one of several brackets around the same thing."""
+    """Drop all but one pair of brackets around the same thing."""
     inner = node.this
     while isinstance(inner, exp.Paren):
         inner = inner.this
@@ -132,7 +132,7 @@ def _unwrap(node: exp.Paren) -> None:
 
 
 def _operands(node: exp.Expression) -> list[exp.Expression]:
-    """Return what a chain of one operator connects, in order."""
+    """Return the operands of a chain of one operator, in order."""
     found, stack = [], [node]
     while stack:
         each = stack.pop()

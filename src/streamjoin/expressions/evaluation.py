@@ -5,8 +5,8 @@ row i of the other, and gives one value per row. It walks the tree and looks eac
 table of ``functions/table.py``.
 
 Types. There is no separate type checker: the type of an expression is that of its value on zero
-rows, and whatever is wrong with types (a date compared with an int) raises a SchemaError there as
-well, before the first row arrives.
+rows, and wrong types (a date compared with an int) raise a SchemaError there too, before the first
+row arrives.
 
 NULL. Operators are strict (NULL in, NULL out); AND, OR and NOT follow three-valued logic.
 
@@ -17,7 +17,7 @@ does not reach (``conditionals.py``).
 Constants. A part without columns is computed once, on one row, and repeated.
 
 Result types are Spark's, with one exception: integer arithmetic gives int64, whatever the width of
-its operands, since the exact result is kept where Spark would raise for the narrow type.
+its operands, since we keep the exact result where Spark would raise for the narrow type.
 """
 
 import pyarrow as pa
@@ -25,12 +25,12 @@ from sqlglot import exp
 
 from streamjoin.errors import EvaluationError, SchemaError
 from streamjoin.expressions.datatypes import as_spark
-from streamjoin.expressions.depth import deep
+from streamjoin.expressions.depth import retry_deep
 from streamjoin.expressions.functions import table
 from streamjoin.expressions.values import NoAnswerError, Scope, TypeMismatchError, Value, typed
 
 
-@deep
+@retry_deep
 def evaluate(
     expression: exp.Expression,
     left: pa.RecordBatch | None = None,

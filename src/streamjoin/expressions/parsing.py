@@ -1,8 +1,8 @@
-"""SQL text to a tree whose columns are resolved: every column says its side and its exact name.
+"""Parses SQL text into a tree in which every column has its side and its exact name.
 
-``qualify`` turns ``Price > r.price`` into ``l.price > r.price``. Names are matched as Spark does by
-default, without regard to case; an exact match wins. A field of a struct, ``l.a.b``, becomes a
-`Dot` over the column ``l.a``.
+``qualify`` turns ``Price > r.price`` into ``l.price > r.price``. Like Spark by default, it ignores
+the case of names; an exact match wins. A field of a struct, ``l.a.b``, becomes a `Dot` over the
+column ``l.a``.
 """
 
 import difflib
@@ -16,13 +16,13 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from streamjoin.errors import ConditionError, SchemaError
-from streamjoin.expressions.depth import balance, check_brackets, check_depth, deep
+from streamjoin.expressions.depth import balance, check_brackets, check_depth, retry_deep
 
 SIDES = ("l", "r")
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL)
 
 
-@deep
+@retry_deep
 def parse_expression(sql: str) -> exp.Expression:
     """The tree of a scalar SQL expression in Spark's dialect, the caller's to change."""
     return _parse(sql).copy()
@@ -46,8 +46,7 @@ def _parse(sql: str) -> exp.Expression:
         raise ConditionError(f"cannot read {sql!r}: {error}") from None
     if isinstance(parsed, exp.Query | exp.DDL | exp.DML | exp.Command | exp.Block):
         raise ConditionError(
-            f"{sql!r} is not a scalar expression; write what would stand after WHERE, "
-            "such as l.x < r.x"
+            f"{sql!r} is not a scalar expression; write what would follow WHERE, such as l.x < r.x"
         )
     if isinstance(parsed, exp.Alias):
         raise ConditionError(f"{sql!r} names its result ({parsed.alias!r}); leave the name out")
@@ -94,11 +93,11 @@ def _unreadable(sql: str, error: SqlglotError) -> str:
 
 
 def _in_plain_words(description: str) -> str:
-    """Say what is wrong without the parser's names for it."""
+    """Say what is wrong without the parser's jargon."""
     if description.startswith("Required keyword"):  # an operator lacks an operand
         return "a value is missing beside it"
     if "Unexpected token" in description:
-        return "this cannot stand here; conditions are combined by and, or, not"
+        return "this is not allowed here; combine conditions by and, or, not"
     if missing := re.fullmatch(r"Expecting (\S+)", description):
         return f"a {missing[1]} is missing"
     return re.sub(r"<class '[\w.]*?(\w+)'>", r"\1", description)
@@ -119,10 +118,10 @@ def qualify(
     return expression.copy().transform(resolve, copy=False)
 
 
-@deep
+@retry_deep
 @lru_cache(maxsize=256)
 def read_expression(sql: str, left: pa.Schema, right: pa.Schema) -> exp.Expression:
-    """The tree of an expression whose columns are those of the schemas; not to be changed."""
+    """The tree of an expression, with its columns resolved; cached, so do not change it."""
     return qualify(_parse(sql), left, right)
 
 
@@ -155,7 +154,7 @@ def _resolved(column: exp.Column, schemas: dict[str, pa.Schema | None]) -> exp.E
 
 @lru_cache(maxsize=1024)
 def _needs_quotes(name: str) -> bool:
-    """Whether ``l.name`` means something else, as for ``select`` or ``a.b``."""
+    """Whether ``l.name`` would mean something else without quotes, as for ``select`` or ``a.b``."""
     try:
         tree: Any = sqlglot.parse_one(f"l.{name}", dialect="spark")
     except SqlglotError:
@@ -192,7 +191,7 @@ def _side_of(parts: list[str], schemas: dict[str, pa.Schema | None]) -> str:
 
 
 def _matches(name: str, schema: pa.Schema) -> list[str]:
-    """The columns that the name may mean: the exact one, else those that differ in case only."""
+    """The columns the name may mean: the exact one, or else those that differ only in case."""
     exact = [known for known in schema.names if known == name]
     return exact or [known for known in schema.names if known.lower() == name.lower()]
 

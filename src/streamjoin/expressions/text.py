@@ -1,7 +1,7 @@
 """Values as text: what Spark's CAST reads from a string, and how it writes one.
 
-Parsers give None for text that is no value of the type. Surrounding white space is ignored, as
-Spark does. Dates and timestamps are read in Spark's own formats; a timestamp without a zone is in
+Parsers return None for text that is not a value of the type. Like Spark, they ignore surrounding
+white space and read dates and timestamps in Spark's own formats. A timestamp without a zone is in
 the session's time zone, which is UTC here.
 """
 
@@ -39,7 +39,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def parser(type: pa.DataType) -> Parser:
-    """What reads a string as a value of the type."""
+    """Return the function that reads a value of the type from a string."""
     family = kind(type)
     if family == "integer":
         low, high = integer_range(type)
@@ -123,7 +123,7 @@ def _timestamp(text: str, type: pa.DataType) -> int | None:
 
 
 def _offset(zone: str, micros: int) -> int | None:
-    """Microseconds that a zone is ahead of UTC at that local time; None if it is unknown."""
+    """Microseconds by which a zone is ahead of UTC at that local time; None for unknown zones."""
     if zone in ("Z", "UTC", "GMT", "UT"):
         return 0
     match = _OFFSET.fullmatch(zone)
@@ -149,7 +149,7 @@ def _region_offset(zone: str, micros: int) -> int | None:
 
 
 def formatter(type: pa.DataType) -> Callable[[pa.Scalar], str | None]:
-    """What writes a value of the type as Spark's CAST to string does."""
+    """Return the function that writes a value of the type as Spark's CAST to string does."""
     return {"decimal": _write_decimal, "date": _write_date, "timestamp": _write_timestamp}[
         kind(type)
     ]

@@ -1,13 +1,14 @@
 """What an expression evaluates to, and the rows it is evaluated on.
 
 A `Value` is an Arrow array together with the type that *Spark* gives it. The two differ in one
-case: integer arithmetic. ``tinyint + tinyint`` is a tinyint for Spark, which decides the precision
-of a decimal that it meets later, but the array holds int64, so that no sum ever wraps::
+case, integer arithmetic. ``tinyint + tinyint`` is a tinyint to Spark, which affects the precision
+of a decimal it may meet later; the array holds int64, so no sum ever wraps::
 
     l.b + r.b     type int8     array int64 [254]
 
-A `Scope` is the pair of batches, row by row a pair of tuples. Lazy operators (AND, CASE, coalesce)
-narrow it with `where`, evaluate a branch on the rows that need it, and `scatter` the answers back.
+A `Scope` is the pair of batches; row i of both is a pair of tuples. Lazy operators (AND, CASE,
+coalesce) narrow it with `where`, evaluate a branch on the rows that need it, and `scatter` the
+answers back.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ class Value:
     ``digits`` is set for integer literals only: next to a decimal, Spark gives ``3`` the type
     decimal(1,0), but an int column the type decimal(10,0). ``whole_days`` marks an INTERVAL DAY:
     a date plus such an interval is a date, plus any other interval a timestamp. A ``constant`` has
-    the same value in all rows, so that a cast need compute it only once.
+    the same value in all rows, so a cast computes it only once.
     """
 
     array: pa.Array
@@ -60,7 +61,7 @@ def typed(array: pa.Array) -> Value:
 class Scope:
     """The rows that an expression is evaluated on: all of the batches, or the ``chosen`` ones.
 
-    Columns are gathered when they are read, so that narrowing costs nothing for the others.
+    Columns are gathered when they are read, so narrowing costs nothing for the others.
     """
 
     left: pa.RecordBatch | None
@@ -138,10 +139,11 @@ def from_numbers(values: Numbers, missing: Mask, type: pa.DataType | None = None
 
 
 def demand(array: pa.Array, inputs: Sequence[pa.Array], fault: Callable[[int], str]) -> pa.Array:
-    """The array, if it has an answer wherever all inputs are set; else an error for the first row.
+    """Return the array if it has an answer wherever all inputs are set; else raise.
 
-    Kernels give NULL where there is no answer (overflow, a string that is no number). That *is*
-    the answer of ``try_add`` or ``try_cast``; the plain operators pass it through here.
+    The error names the first row without an answer. Kernels give NULL there (overflow, a string
+    that is not a number). That *is* the answer of ``try_add`` or ``try_cast``; the plain operators
+    pass it through here.
     """
     if array.null_count:
         unanswered = nulls_of(array) & ~nulls_of(*inputs)

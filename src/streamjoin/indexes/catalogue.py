@@ -1,10 +1,10 @@
-"""The catalogue of algorithms: whatever ``algorithm=`` may name, and what is known of it.
+"""The catalogue of algorithms: everything that ``algorithm=`` may name, and what is known about it.
 
-One entry says all: what the algorithm is called, which class it is, to which family it belongs,
-what it is good for, by which function its cost is predicted, and which knobs it has. ``explain``,
-``"auto"``, ``streamjoin calibrate``, ``--help``, messages and the table in the documents are read
-from here. Classes and functions are named by their homes, and loaded when they are first asked for,
-so that to list the algorithms loads no kernel.
+An entry says it all: the name of the algorithm, its class and family, what it is good for, which
+function predicts its cost, and which knobs it has. ``explain``, ``"auto"``, ``streamjoin
+calibrate``, ``--help`` and messages are made from it; tests compare the documents with it. Classes
+and functions are given by module and name, and loaded at first use, so listing the algorithms loads
+no kernel.
 
 To add a structure: its file and an entry here. With ``cost``, ``"auto"`` compares one that keeps a
 window whole with the others of that family; which subwindows to make is a rule in
@@ -21,22 +21,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from streamjoin.indexes.protocol import Structure
 
-MOST_BITS = 18  # of partitions that may be asked for, as many as Zhang et al. try (Fig. 18)
+MOST_BITS = 18  # 2**18 partitions, the most that Zhang et al. try (Fig. 18)
 
 
 class Family(Enum):
     """What an algorithm works on; the value says it in words."""
 
     SUBWINDOWS = "keeps a window in subwindows, sorted by one key"
-    WHOLE_WINDOWS = "keeps a window whole, for rows that come a few at a time"
+    WHOLE_WINDOWS = "keeps a window whole, for rows that arrive a few at a time"
     TWO_KEYS = "keeps a window in subwindows, sorted by two inequalities or bands at once"
-    LAZY = "joins by equality when all rows are there: tables, and windows that close"
-    EAGER = "joins a tumbling window by equality as its rows come"
+    LAZY = "joins by equality once all rows are known: tables, and windows that close"
+    EAGER = "joins a tumbling window by equality as its rows arrive"
 
 
 @dataclass(frozen=True)
 class Knob:
-    """What ``tuning=`` may set: a whole number from 1."""
+    """A setting that ``tuning=`` may change: a whole number from 1."""
 
     name: str
     meaning: str
@@ -50,12 +50,12 @@ class Algorithm:
 
     name: str
     family: Family
-    what: str  # it is, and who published it
-    good_for: str  # where it is asked for, `explain` says it
-    home: str  # module, and class or function that makes it
-    cost: str | None = None  # where "auto" predicts it: a function of `choice.structure_costs`
-    in_auto: bool = True  # whether "auto" ever takes it
-    takes_threads: bool = False  # to be made
+    what: str  # what it is, and the paper it comes from
+    good_for: str  # `explain` says so if the user chose it
+    home: str  # the module, and the class or function that makes it
+    cost: str | None = None  # the function of `choice.structure_costs` that predicts its cost
+    in_auto: bool = True  # whether "auto" ever chooses it
+    takes_threads: bool = False  # whether its constructor takes a number of threads
     knobs: tuple[Knob, ...] = ()
 
     @property
@@ -65,22 +65,22 @@ class Algorithm:
 
     @property
     def predict_steps(self) -> Callable[..., Any]:
-        """The function that predicts what a row costs."""
+        """The function that predicts the cost of a row."""
         assert self.cost is not None, f"{self.name} has no cost function"
         return load(f"streamjoin.choice.structure_costs:{self.cost}")
 
 
 @lru_cache
 def load(home: str) -> Any:
-    """Return what a module has by a name."""
+    """Import an object, given as module and name."""
     module, _, name = home.partition(":")
     return getattr(import_module(module), name)
 
 
-BITS = Knob("bits", "of the hash, that tell 2**bits partitions apart", most=MOST_BITS)
+BITS = Knob("bits", "bits of the hash, which make 2**bits partitions", most=MOST_BITS)
 RUN_ROWS = Knob("run_rows", "rows that are sorted together")
-DELTA = Knob("delta", "rows that are sorted together, of all cores")
-GROUP = Knob("group", "cores of one group, which share its rows", divides_threads=True)
+DELTA = Knob("delta", "rows that are sorted together, over all cores")
+GROUP = Knob("group", "cores per group, which share its rows", divides_threads=True)
 
 CATALOGUE = (
     Algorithm(
@@ -103,14 +103,14 @@ CATALOGUE = (
         "wib_tree",
         Family.SUBWINDOWS,
         "a B+-tree with wide leaves that are not sorted, PanJoin",
-        "small batches of keys that rise all the time",
+        "small batches of keys that keep rising",
         "indexes.tables.wib_tree:WiBTree",
     ),
     Algorithm(
         "b_tree",
         Family.WHOLE_WINDOWS,
         "a B+-tree over the whole window",
-        "a row at a time in a small window",
+        "one row at a time in a small window",
         "indexes.trees.b_tree:BTree",
         cost="b_tree_join",
     ),
@@ -118,7 +118,7 @@ CATALOGUE = (
         "b_chain",
         Family.WHOLE_WINDOWS,
         "a chain of B+-trees",
-        "a row at a time, where to remove rows one by one is dear",
+        "one row at a time, where removing rows one by one costs too much",
         "indexes.trees.chained_index:BChain",
         cost="b_chain_join",
     ),
@@ -126,7 +126,7 @@ CATALOGUE = (
         "ib_chain",
         Family.WHOLE_WINDOWS,
         "a chain of B+-trees, all but the newest immutable",
-        "a row at a time, where each is searched for often",
+        "one row at a time, with many searches per row",
         "indexes.trees.chained_index:IBChain",
         cost="ib_chain_join",
     ),
@@ -166,7 +166,7 @@ CATALOGUE = (
         "npj",
         Family.LAZY,
         "one hash table for all threads, no partitioning",
-        "few rows, or one key that very many have",
+        "few rows, or one key that very many rows share",
         "joins.equality.lazy.npj:NPJ",
     ),
     Algorithm(
@@ -181,7 +181,7 @@ CATALOGUE = (
         "mway",
         Family.LAZY,
         "sorted runs, merged all at once",
-        "comparisons; it is seldom the fastest",
+        "comparisons; it is rarely the fastest",
         "joins.equality.lazy.mway:MWay",
         in_auto=False,
         knobs=(RUN_ROWS,),
@@ -198,14 +198,14 @@ CATALOGUE = (
         "shj_jm",
         Family.EAGER,
         "symmetric hash join over a join matrix",
-        "rows that come slowly, a few at a time",
+        "rows that arrive slowly, a few at a time",
         "joins.equality.algorithms:shj_jm",
     ),
     Algorithm(
         "shj_jb",
         Family.EAGER,
         "symmetric hash join over a join biclique",
-        "rows that come as fast as they can be joined one by one",
+        "rows that arrive as fast as they can be joined one by one",
         "joins.equality.algorithms:shj_jb",
         knobs=(GROUP,),
     ),
@@ -213,7 +213,7 @@ CATALOGUE = (
         "pmj_jm",
         Family.EAGER,
         "progressive merge join over a join matrix",
-        "rows that come faster than they can be joined one by one, if left has far fewer",
+        "rows that arrive faster than they can be joined one by one, if left has far fewer",
         "joins.equality.algorithms:pmj_jm",
         knobs=(DELTA,),
     ),
@@ -221,7 +221,7 @@ CATALOGUE = (
         "pmj_jb",
         Family.EAGER,
         "progressive merge join over a join biclique",
-        "rows that come faster than they can be joined one by one",
+        "rows that arrive faster than they can be joined one by one",
         "joins.equality.algorithms:pmj_jb",
         knobs=(DELTA, GROUP),
     ),
@@ -238,11 +238,11 @@ SUBWINDOWS, WHOLE_WINDOWS = names_of(Family.SUBWINDOWS), names_of(Family.WHOLE_W
 ONE_KEY = names_of(Family.SUBWINDOWS, Family.WHOLE_WINDOWS)
 TWO_KEYS = names_of(Family.TWO_KEYS)
 LAZY, EAGER = names_of(Family.LAZY), names_of(Family.EAGER)
-BY_EQUALITY = (*LAZY, *EAGER)  # no index: they join a window, or tables, in one go
+BY_EQUALITY = (*LAZY, *EAGER)  # these keep no index, and join a window or tables as a whole
 
 
 def make_index(name: str, capacity: int, threads: int = 1) -> "Structure":
-    """Make an empty index; some merge with several threads."""
+    """Make an empty index; some of them merge with several threads."""
     entry, capacity = ALGORITHMS[name], max(capacity, 1)
     index: Structure = (
         entry.kind(capacity, threads=threads) if entry.takes_threads else entry.kind(capacity)
@@ -256,7 +256,7 @@ def kind_of(name: str) -> Any:
 
 
 def describe_family(family: Family) -> str:
-    """Name the algorithms of a family, as they are written in help and docstrings.
+    """Name the algorithms of a family as help and docstrings do.
 
     >>> describe_family(Family.TWO_KEYS)
     '``"spo_join"``'

@@ -1,8 +1,8 @@
 """Matches: which rows of an index each probe found, as ranges, not yet as pairs.
 
 Probe ``i`` found the rows ``row_ids[starts[i]:ends[i]]``. A sorted structure returns its own
-``row_ids``, so a probe costs the same whether it matches one row or a million; a structure without
-order writes what it found into an array of its own. Pairs come out only when asked for, in blocks
+``row_ids``, so a probe costs the same whether it matches one row or a million; an unsorted
+structure writes what it finds into a separate array. Pairs are written only on request, in blocks
 of bounded size::
 
     starts [0 2 2]   ends [2 2 5]   row_ids [7 4 9 1 0]
@@ -19,7 +19,7 @@ import numpy as np
 
 from streamjoin.kernels.compile import Flags, Positions, RowIds, kernel
 
-AT_ONCE = 4
+WRITES_AT_ONCE = 4  # without a branch, per range
 
 
 @kernel
@@ -45,22 +45,25 @@ def expand(
 ) -> tuple[RowIds, RowIds]:
     """Write out the candidates numbered ``first`` to ``last``, as (name of probe, row) pairs.
 
-    Most ranges are short and of unpredictable length, so each begins with ``AT_ONCE`` writes
-    without a branch; what they write too much, the next range overwrites.
+    Most ranges are short and of unpredictable length, so each begins with ``WRITES_AT_ONCE`` writes
+    without a branch; the next range overwrites those that were too many.
     """
     size = last - first
-    probes, rows = np.empty(size + AT_ONCE, np.int32), np.empty(size + AT_ONCE, np.int32)
+    probes, rows = (
+        np.empty(size + WRITES_AT_ONCE, np.int32),
+        np.empty(size + WRITES_AT_ONCE, np.int32),
+    )
     probe = np.searchsorted(totals, first, side="right") - 1
     slot = 0
     while slot < size:
         position = starts[probe] + (first + slot - totals[probe])
         length = min(totals[probe + 1] - first, size) - slot
         name = names[probe]
-        if position + AT_ONCE <= row_ids.size:
-            for i in range(AT_ONCE):
+        if position + WRITES_AT_ONCE <= row_ids.size:
+            for i in range(WRITES_AT_ONCE):
                 probes[slot + i] = name
                 rows[slot + i] = row_ids[position + i]
-        if length > AT_ONCE or position + AT_ONCE > row_ids.size:
+        if length > WRITES_AT_ONCE or position + WRITES_AT_ONCE > row_ids.size:
             for i in range(length):
                 probes[slot + i] = name
                 rows[slot + i] = row_ids[position + i]
@@ -70,7 +73,7 @@ def expand(
 
 
 class Candidates(Protocol):
-    """What probes have found, or would find if somebody asked for it."""
+    """What probes have found, or will find when the pairs are needed."""
 
     def __len__(self) -> int:
         """Count the pairs, without writing them out."""

@@ -1,13 +1,13 @@
 """What every index promises.
 
-An index holds the tuples of one subwindow as (int64 key, int32 row id). It knows nothing of rows,
-types, windows or conditions, and it never deletes: a subwindow is dropped whole.
+An index holds the tuples of one subwindow as (int64 key, int32 row id). It knows nothing about
+rows, types, windows or conditions, and it never deletes: a subwindow is dropped as a whole.
 
-The contract, which ``tests/indexes/test_contract.py`` holds every structure to:
+The contract, which ``tests/indexes/test_contract.py`` checks for every structure:
     1. ``probe`` is pure, and finds each stored tuple with lower <= key <= upper exactly once.
     2. Any cut of the input into ``insert`` calls gives the same matches.
     3. ``insert`` takes keys in ascending order (the engine sorts a batch once, for all its uses).
-       ``probe`` is fastest with ascending lower bounds, and right with any.
+       ``probe`` is fastest with ascending lower bounds, but correct with any.
     4. Matches stay valid until the next ``insert``.
     5. ``from_arrow(to_arrow())`` gives an equal index without sorting again.
 """
@@ -25,13 +25,13 @@ Sorted = tuple[Keys, RowIds]  # keys ascending, and the rows they belong to
 
 
 class Structure(Protocol):
-    """The tuples of one subwindow, whatever they can be found by."""
+    """The tuples of one subwindow, whether they are found by one key or by two."""
 
     def __init__(self, capacity: int = ...) -> None:
-        """Make an empty index for about so many tuples; it grows if more come."""
+        """Make an empty index for about ``capacity`` tuples; it grows if there are more."""
 
     def successor(self, capacity: int) -> Self:
-        """Make the empty index of the next subwindow, with what this one has learnt of the keys."""
+        """Make the empty index of the next subwindow, using what this one learnt about the keys."""
         ...
 
     def seal(self) -> None:
@@ -93,7 +93,7 @@ class CrossedIndex(Structure, Protocol):
     def probe(self, first: Range, numbers: RowIds, second: Range) -> Iterator[Candidates]:
         """Find the tuples in both closed ranges of each probe.
 
-        Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
-        ``first`` belongs to.
+        Probes are numbered in the order of ``second``; ``numbers`` gives the probe that each range
+        of ``first`` belongs to.
         """
         ...

@@ -1,12 +1,12 @@
 """The tuples of a saved index, checked before any kernel trusts them.
 
-Row ids lead into the rows without a look at their bounds, and keys into arrays that searches
-run over, so what is read back must be what its rows give::
+Kernels follow row ids into the rows without checking bounds, and search keys as if they ascend, so
+what is read back must be exactly what the rows give::
 
     rows' keys   [ 9 4 7 ]        saved   keys [ 4 7 9 ]   row ids [ 1 2 0 ]
 
-Each row id is there once (``seen`` is shared by an index and its side index), with its row's key,
-and keys ascend wherever a structure relies on it. A pass over the tuples, no sort.
+Each row id occurs once (an index and its side index share ``seen``), with its row's key, and keys
+ascend where a structure relies on that. It takes one pass over the tuples, and no sort.
 """
 
 from typing import Any
@@ -18,12 +18,12 @@ from streamjoin.errors import SnapshotError
 from streamjoin.kernels.compile import Flags, Keys, RowIds, kernel
 
 FIRST = pa.schema({"keys": pa.int64(), "row_ids": pa.int32()})
-SECOND = pa.schema({"second_keys": pa.int64(), "places": pa.int32()})  # of an index by two keys
+SECOND = pa.schema({"second_keys": pa.int64(), "places": pa.int32()})  # only of two-key indexes
 
 
 @kernel
 def are_of_rows(keys: Keys, row_ids: RowIds, expected: Keys, seen: Flags) -> bool:
-    """Whether each row id is a row that was not seen before, and its key the row's; marks them."""
+    """Whether each row id is a row not seen before, with that row's key; marks them as seen."""
     for i in range(row_ids.size):
         row = row_ids[i]
         if row < 0 or row >= expected.size or seen[row] or expected[row] != keys[i]:
@@ -38,7 +38,7 @@ def is_ascending(keys: Keys) -> bool:
 
 
 def check_tuples(batch: pa.RecordBatch, expected: list[Keys], seen: Flags, ascend: bool) -> None:
-    """Refuse tuples that are not those of rows with these keys, one array for each order."""
+    """Refuse tuples other than those of rows with these keys, one array per order."""
     schema = FIRST if len(expected) == 1 else pa.schema([*FIRST, *SECOND])
     refuse_unless(batch.schema.equals(schema), f"an index has the columns {batch.schema}")
     columns = [read_numbers(column) for column in batch.columns]
@@ -59,6 +59,6 @@ def read_numbers(column: pa.Array) -> Any:
 
 
 def refuse_unless(is_so: Any, otherwise: str) -> None:
-    """Raise unless something is so that holds for everything we write."""
+    """Raise unless a condition holds that is true of everything we write."""
     if not is_so:
         raise SnapshotError(otherwise)

@@ -1,4 +1,4 @@
-"""Joins that are described in a file: reading it, and the join it describes.
+"""Joins described in a file: what such a file may say, and how it is read.
 
 `spark` and `cli` run jobs; this package imports options and below.
 """

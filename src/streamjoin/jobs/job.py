@@ -1,12 +1,12 @@
 """A job: two sources, a join and a sink, checked before Spark starts.
 
-The dataclasses are the format of job files (`streamjoin.jobs.reading` reads those): a field is a
-key, its type says which values fit, no default means that the key must be there. The keys of
-``[join]`` are the arguments of `streamjoin.spark.join`, as `streamjoin.options.options` has them.
-What fits key by key but makes no sense together is refused when a `Job` is made.
+The dataclasses are the format of job files (`streamjoin.jobs.reading` reads them): a field is a
+key, its type says which values fit, and a field without a default is required. The keys of
+``[join]`` are the arguments of `streamjoin.spark.join`, as `streamjoin.options.options` lists them.
+Keys that make no sense together are refused when a `Job` is made.
 
-Keys that only streams use (watermark, checkpoint, trigger) are no error in a job over tables, as
-in Spark, so that one file serves both: ``--set left.stream=false --set right.stream=false``.
+As in Spark, keys that only streams use (watermark, checkpoint, trigger) are allowed in a job over
+tables, so that one file serves both: ``--set left.stream=false --set right.stream=false``.
 """
 
 import json
@@ -27,7 +27,7 @@ Settings = Mapping[str, str | int | float | bool]
 
 MODES = ("error", "errorifexists", "append", "overwrite", "ignore")
 TRIGGERS = ("available now", "once")
-KEEP_NO_PLACE = ("console", "memory", "noop")  # sinks for which Spark makes up a checkpoint
+KEEP_NO_PLACE = ("console", "memory", "noop")  # sinks for which Spark invents a checkpoint folder
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Join:
     on: str
     window: Window | None = None
     time: tuple[str, str] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)  # those that the file has
+    options: Mapping[str, Any] = field(default_factory=dict)  # those given in the file
 
     @property
     def given(self) -> Given:
@@ -46,7 +46,7 @@ class Join:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """All arguments that the file has."""
+        """All arguments given in the file."""
         return {"on": self.on, "window": self.window, "time": self.time, **self.options}
 
 
@@ -101,13 +101,13 @@ class Job:
 
 
 def check(job: Job) -> None:
-    """Refuse what fits key by key but makes no sense together."""
+    """Refuse keys that make no sense together."""
     join = job.join
     given = join.given
     config = JoinOptions.check_given(join.on, join.window, join.time, given, threads=1)  # of a core
     if job.left.stream != job.right.stream:
         raise StreamJoinError(
-            f"left.stream = {shown(job.left.stream)} and right.stream = {shown(job.right.stream)}: "
+            f"left.stream = {quote(job.left.stream)} and right.stream = {quote(job.right.stream)}: "
             "a stream joins a stream, a table a table. Make both the same."
         )
     for name, part in (("left", job.left), ("right", job.right), ("sink", job.sink)):
@@ -115,24 +115,24 @@ def check(job: Job) -> None:
     for name, side in (("left", job.left), ("right", job.right)):
         if side.watermark and join.time is None:
             raise StreamJoinError(
-                f"{name}.watermark = {shown(side.watermark)} follows the event time, and join.time "
+                f"{name}.watermark = {quote(side.watermark)} follows the event time, and join.time "
                 'is missing. Add it, e.g. time = "ts", or leave the watermark out.'
             )
     if job.is_stream:
         check_stream(job)
     elif config.ordering is not None:
         raise StreamJoinError(
-            f"join.ordered = {shown(config.ordered)} follows the arrival of rows, and those of a "
-            "table are all there at once. Leave it out, and sort the result."
+            f"join.ordered = {quote(config.ordered)} follows the arrival of rows, and the rows of "
+            "a table do not arrive one by one. Leave it out, and sort the result."
         )
     elif (job.sink.mode or "error") not in MODES:
         raise StreamJoinError(
-            f"sink.mode = {shown(job.sink.mode)}: it must be one of {', '.join(MODES)}."
+            f"sink.mode = {quote(job.sink.mode)}: it must be one of {', '.join(MODES)}."
         )
 
 
 def check_place(name: str, part: Source | Sink) -> None:
-    """A part has a format, or a table of the catalog."""
+    """Require a format or a table of the catalog, not both."""
     if part.format == "table":
         raise StreamJoinError(
             f'{name}.format = "table": a table of the catalog is named without a format, '
@@ -145,17 +145,17 @@ def check_place(name: str, part: Source | Sink) -> None:
         )
     if part.table is not None and (part.path or (part.format and isinstance(part, Source))):
         raise StreamJoinError(
-            f"{name}.table = {shown(part.table)} says already where the rows are. "
+            f"{name}.table = {quote(part.table)} already says where the rows are. "
             f"Leave out {'path' if part.path else 'format'}."
         )
 
 
 def check_stream(job: Job) -> None:
-    """Refuse streams that could not start, or not go on after a restart."""
+    """Refuse streams that could not start, or could not go on after a restart."""
     sink = job.sink
     if job.join.window is None:
         raise StreamJoinError(
-            "join.window is missing, and streams need one, or all rows would be kept for ever. "
+            "join.window is missing. Without it, a stream would keep all its rows for ever. "
             'Add e.g. window = "10 minutes".'
         )
     for name, side in (("left", job.left), ("right", job.right)):
@@ -166,7 +166,7 @@ def check_stream(job: Job) -> None:
             )
     if sink.mode not in (None, "append"):
         raise StreamJoinError(
-            f"sink.mode = {shown(sink.mode)}: a join of streams only ever adds matches. "
+            f"sink.mode = {quote(sink.mode)}: a join of streams only ever adds matches. "
             'Write "append", or leave it out.'
         )
     if sink.trigger is not None and sink.trigger not in TRIGGERS:
@@ -174,7 +174,7 @@ def check_stream(job: Job) -> None:
             parse_duration(sink.trigger)
         except StreamJoinError as error:
             raise StreamJoinError(
-                f'sink.trigger = {shown(sink.trigger)}: it must be "available now", "once" or a '
+                f'sink.trigger = {quote(sink.trigger)}: it must be "available now", "once" or a '
                 'duration such as "10 seconds". Leave it out to run as fast as possible.'
             ) from error
     placed = sink.checkpoint or "checkpointLocation" in sink.options
@@ -187,6 +187,6 @@ def check_stream(job: Job) -> None:
         )
 
 
-def shown(value: Any) -> str:
-    """Write a value as it stands in the file."""
+def quote(value: Any) -> str:
+    """Write a value as TOML does."""
     return json.dumps(value, default=str, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Say what is going on, but only if it lasts."""
+"""Says what is going on, but only if it takes a while."""
 
 import threading
 from collections.abc import Iterator

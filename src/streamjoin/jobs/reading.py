@@ -8,9 +8,9 @@
     [sink]    format, path, mode, ...     Sink
     [spark]   settings of the session     a dict, names as Spark has them
 
-The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types,
-so a new key is a new field in `streamjoin.jobs.job`, or a new option of joins, and nothing here.
-Overrides, as in ``--set right.path=other/``, are put into the tables first and meet the same
+The fields of the dataclasses are the known keys, and `FITTING` says which values fit their types.
+So a new key is a new field in `streamjoin.jobs.job` or a new option of joins; nothing changes here.
+Overrides such as ``--set right.path=other/`` are put into the tables first, and pass the same
 checks.
 ``docs/guide/jobs.md`` is the reference for users; `streamjoin.spark.run_job` runs a job.
 """
@@ -32,7 +32,7 @@ from streamjoin.jobs.job import (
     Settings,
     Sink,
     Source,
-    shown,
+    quote,
 )
 from streamjoin.options.options import SPARK
 from streamjoin.options.values import ColumnPair, Knobs, Ordered, read_pair
@@ -97,11 +97,11 @@ def flatten(name: str, table: Any) -> dict[str, Any]:
 def refuse_scalar(name: str, table: Any) -> None:
     """Refuse a value where a table belongs."""
     if not isinstance(table, dict):
-        raise StreamJoinError(f"{name} = {shown(table)}: it must be a table, [{name}].")
+        raise StreamJoinError(f"{name} = {quote(table)}: it must be a table, [{name}].")
 
 
 def dotted(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """Give every value inside with its whole name."""
+    """Yield every value inside with its dotted name."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from ((f"{key}.{rest}", inner) for rest, inner in dotted(value))
@@ -110,12 +110,12 @@ def dotted(table: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def setting_name(key: str) -> str:
-    """Every setting of Spark begins with ``spark.``, as does its path in the file."""
+    """Return a key's name in Spark: every setting begins with ``spark.``."""
     return key if key.startswith("spark.") else f"spark.{key}"
 
 
 def apply_override(parts: dict[str, dict[str, Any]], override: str) -> None:
-    """Put one ``table.key=value`` into the tables; what is not text there is read as TOML."""
+    """Put one ``table.key=value`` into the tables; a value that is not a text is read as TOML."""
     name, equals, text = (each.strip() for each in override.partition("="))
     table, dot, key = name.partition(".")
     if not (equals and dot and key):
@@ -134,7 +134,7 @@ def apply_override(parts: dict[str, dict[str, Any]], override: str) -> None:
 
 
 def toml_value(text: str) -> Any:
-    """Read a value as it stands in a file, or as text without quotes."""
+    """Read a value as TOML, or as text without quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -151,7 +151,7 @@ def hints_of(name: str) -> dict[str, Any]:
 
 
 def read_join(table: dict[str, Any], file: Path) -> Join:
-    """Turn the table of the join into what it asks for."""
+    """Turn the table ``[join]`` into a `Join`."""
     values = read_values(Join, "join", table, file)
     options = {name: values.pop(name) for name in OPTIONS if name in values}
     return Join(**values, options=options)
@@ -165,7 +165,7 @@ def read_part(kind: type[Part], name: str, table: dict[str, Any], file: Path) ->
 def read_values(
     kind: type[Join | Source | Sink], name: str, table: dict[str, Any], file: Path
 ) -> dict[str, Any]:
-    """Return the values of a table as its dataclass holds them; refuse unknown keys and gaps."""
+    """Return the values of a table as its dataclass holds them; refuse unknown or missing keys."""
     hints = hints_of(name)
     refuse_unknown(f"[{name}] key", table, tuple(hints))
     for each in fields(kind):
@@ -175,19 +175,19 @@ def read_values(
 
 
 def fit(hint: Any, name: str, value: Any, file: Path) -> Any:
-    """Return the value as its field holds it, or say what would fit."""
+    """Return the value as its field holds it, or raise and say what would fit."""
     words, convert = FITTING[hint]
     try:
         fitted = convert(value, file)
     except StreamJoinError as error:
         raise type(error)(f"{name}: {error}") from error
     if fitted is None:
-        raise StreamJoinError(f"{name} = {shown(value)}: it must be {words}.")
+        raise StreamJoinError(f"{name} = {quote(value)}: it must be {words}.")
     return fitted
 
 
 def as_text(value: Any, _file: Path) -> str | None:
-    """Accept a text with something in it."""
+    """Accept a text that is not empty."""
     return value if isinstance(value, str) and value.strip() else None
 
 
@@ -199,7 +199,7 @@ def as_texts(value: Any, _file: Path) -> tuple[str, ...] | None:
 
 
 def as_location(value: Any, file: Path) -> str | None:
-    """Accept a URI, or a path, which begins at the folder of the job file."""
+    """Accept a URI, or a path relative to the folder of the job file."""
     if as_text(value, file) is None or URI.match(value):
         return as_text(value, file)
     return str(file.absolute().parent / Path(value).expanduser())
@@ -221,7 +221,7 @@ def as_pair(value: Any, _file: Path) -> tuple[str, str] | None:
 
 
 def as_ordered(value: Any, _file: Path) -> Ordered | None:
-    """Accept a name or a number; which ones there are, the join says."""
+    """Accept a name or a number; the join checks which."""
     return value if type(value) in (str, int) else None
 
 
@@ -234,7 +234,7 @@ def as_settings(value: Any, _file: Path) -> Settings | None:
 
 
 def as_knobs(value: Any, _file: Path) -> Knobs | None:
-    """Accept names with whole numbers; which ones there are, the join says."""
+    """Accept names with whole numbers; the join checks which."""
     fits = isinstance(value, dict) and all(type(each) is int for each in value.values())
     return value if fits else None
 
@@ -269,7 +269,7 @@ READ_AS_TOML = (
 
 
 def refuse_unknown(what: str, keys: Iterable[str], known: tuple[str, ...]) -> None:
-    """Refuse a key that has no meaning, which is mostly a slip of the pen."""
+    """Refuse an unknown key; most are typing errors."""
     for key in keys:
         if key not in known:
             near = get_close_matches(key, known, n=1)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from streamjoin.choice.algorithm import Adviser
 from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.conditions import Condition, is_symmetric
-from streamjoin.expressions.depth import deep
+from streamjoin.expressions.depth import retry_deep
 from streamjoin.indexes.catalogue import BY_EQUALITY, EAGER, LAZY
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.engine import Engine
@@ -37,7 +37,7 @@ from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
 
-@deep
+@retry_deep
 def make_plan(
     config: JoinOptions,
     schemas: dict[Side, pa.Schema],
@@ -58,7 +58,7 @@ def make_plan(
     return plan.seeded(process_seed() if seed is None else seed)
 
 
-@deep
+@retry_deep
 def make_engine(
     config: JoinOptions,
     schemas: dict[Side, pa.Schema],

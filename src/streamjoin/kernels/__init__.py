@@ -1,4 +1,4 @@
 """How work runs: compiled kernels, atomics, threads, channels, interrupts, forks.
 
-Everything may import it; it imports only errors.
+Every package may import it; it imports only errors.
 """

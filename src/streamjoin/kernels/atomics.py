@@ -1,13 +1,13 @@
 """Atomic operations for kernels whose threads share arrays.
 
 Kernels run without the GIL, so nothing but the processor orders what two of them do to one array.
-Numba has no atomics for processors; these are some that LLVM gives us, over one-dimensional int64
-arrays, and two things made of them: a spin lock, and versions. Who changes something makes its
-version odd, and then even again; who reads it looks at the version before and after, and reads once
-more if it has changed, so reading takes no lock. Whoever spins for long gives its processor away:
-the thread it waits for may be waiting for one.
+Numba has no atomics for CPUs. These come from LLVM and work on one-dimensional int64 arrays; two
+things are built on them, a spin lock and versions. A writer makes the version of its data odd, and
+then even again; a reader looks at the version before and after, and reads again if it has changed,
+so reading takes no lock. A thread that spins for long yields its processor: the thread it waits for
+may need one.
 
-Numbers that several threads write belong into different cache lines: `LINE` of them apart.
+Numbers that several threads write belong in different cache lines: `LINE` numbers apart.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 
 from streamjoin.kernels.compile import Int, Positions, inlined
 
-LINE = 8  # int64 numbers of a cache line
-PATIENCE = 64  # attempts before a thread gives its processor away
+LINE = 8  # int64 numbers per cache line
+SPINS = 64  # attempts before a thread yields its processor
 
 give_way = types.ExternalFunction("sched_yield", types.int32())
 
@@ -37,7 +37,7 @@ def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @instruction
 def load(typing: Any, array: Any, place: Any) -> Any:
-    """Read a number, and all that was written before it was stored."""
+    """Read a number; then everything written before it was stored can be read."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature, arguments)
@@ -48,7 +48,7 @@ def load(typing: Any, array: Any, place: Any) -> Any:
 
 @instruction
 def store(typing: Any, array: Any, place: Any, value: Any) -> Any:
-    """Write a number; whoever loads it sees all that was written before."""
+    """Write a number; a thread that loads it sees everything written before."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature, arguments)
@@ -83,7 +83,7 @@ def swap(typing: Any, array: Any, place: Any, old: Any, new: Any) -> Any:
 
 @instruction
 def fence(typing: Any) -> Any:
-    """Let nothing that is read before be read after what is loaded next."""
+    """Keep earlier reads from being delayed past the next load."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.fence("acquire")
@@ -94,41 +94,41 @@ def fence(typing: Any) -> Any:
 
 @inlined
 def begin_change(versions: Positions, place: Int) -> None:
-    """Let a version be odd, when nobody else changes what it stands for: see `is_same`."""
+    """Make a version odd, once no other thread is changing its data: see `is_same`."""
     attempts = 0
     while True:
         version = load(versions, place)
         if version & 1 == 0 and swap(versions, place, version, version + 1):
             return
         attempts += 1
-        if attempts == PATIENCE:
+        if attempts == SPINS:
             give_way()
             attempts = 0
 
 
 @inlined
 def end_change(versions: Positions, place: Int) -> None:
-    """Let a version be even again, and another one than before."""
+    """Make a version even again, and different from before."""
     store(versions, place, load(versions, place) + 1)
 
 
 @inlined
 def stable(versions: Positions, place: Int) -> Int:
-    """Return a version, when nobody changes what it stands for."""
+    """Wait until no thread is changing the data of a version, and return the version."""
     attempts = 0
     while True:
         version = load(versions, place)
         if version & 1 == 0:
             return version
         attempts += 1
-        if attempts == PATIENCE:
+        if attempts == SPINS:
             give_way()
             attempts = 0
 
 
 @inlined
 def is_same(versions: Positions, place: Int, version: Int) -> bool:
-    """Whether what was read since a version was seen has not changed meanwhile."""
+    """Whether what was read since a version was seen is unchanged."""
     fence()
     return load(versions, place) == version
 
@@ -139,7 +139,7 @@ def lock(locks: Positions, place: Int) -> None:
     attempts = 0
     while not swap(locks, place, 0, 1):
         attempts += 1
-        if attempts == PATIENCE:
+        if attempts == SPINS:
             give_way()
             attempts = 0
 
@@ -152,5 +152,5 @@ def try_lock(locks: Positions, place: Int) -> bool:
 
 @inlined
 def unlock(locks: Positions, place: Int) -> None:
-    """Give a lock back."""
+    """Release a lock."""
     store(locks, place, 0)

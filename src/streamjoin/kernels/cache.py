@@ -1,21 +1,21 @@
 """Where compiled kernels are kept: beside the package, or else in a folder of the user's own.
 
-Numba looks for a folder in ``NUMBA_CACHE_DIR``, beside the package and in the user's home, and
-raises an error at import where it may write to none of them, as in many containers; a package in a
-zip file fails only when the first kernel was compiled. Then this looks on:
+Numba looks for a folder in ``NUMBA_CACHE_DIR``, beside the package and in the user's home. If it
+may write to none of them, as in many containers, it raises an error at import; for a package in a
+zip file, only after the first kernel was compiled. Then this module looks further:
 
-1. Spark's and YARN's local folders, then the temporary one: ``streamjoin-kernels-<user id>`` there.
-2. Nowhere: kernels are compiled in every process anew, which takes some seconds.
+1. In Spark's and YARN's local folders, then the temporary one: ``streamjoin-kernels-<user id>``.
+2. Failing that, kernels are compiled in every process, which takes some seconds.
 
-What is cached are pickles, so whoever can write there can run code as the user. The folder must be
-ours, for nobody else to read or write, and so must be the way there: every folder above belongs to
-us or root, and whoever else may write to it may not move ours (the sticky bit, as ``/tmp`` has).
+Cached kernels are pickles, so anyone who can write there can run code as the user. The folder must
+be ours alone to read and write, and so must the path to it: every folder above belongs to us or
+root, and others who may write to it may not move ours (the sticky bit, which ``/tmp`` has).
 
-A kernel is compiled together with the kernels that it calls and the constants that it names, of
+A kernel is compiled together with the kernels that it calls and the constants that it names, in
 other files too. Numba looks only at the size and time of the kernel's own file. That is not enough:
-``pip`` gives files the times of their wheel and leaves what Numba has cached, so a new version of
-the package would go on with machine code of the old one. So what is cached carries a `fingerprint`
-of all that went into it, and is not used for anything else.
+``pip`` gives files the times of their wheel and leaves Numba's cache alone, so a new version of the
+package would go on with machine code of the old one. So a cached kernel carries a `fingerprint` of
+everything that went into it, and is used only if that matches.
 """
 
 import os
@@ -34,7 +34,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 LOCAL_DIRS = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS")  # of Spark, and of YARN
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
-HOME = "XDG_CACHE_HOME"  # Numba's for packages in zip files
+HOME = "XDG_CACHE_HOME"  # where Numba caches packages in zip files
 
 
 def can_cache(function: Any) -> bool:
@@ -50,7 +50,7 @@ def can_cache(function: Any) -> bool:
 
 
 def private_folder() -> str | None:
-    """Make a folder that nobody else can write to, or return the one made before."""
+    """Make a folder that no other user can write to, or return the one made before."""
     if not hasattr(os, "getuid"):
         return None
     folders = [folder for name in LOCAL_DIRS for folder in os.environ.get(name, "").split(",")]
@@ -66,14 +66,14 @@ def private_folder() -> str | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is ours alone, and nobody else can put another in its place."""
+    """Whether a folder is ours alone, and no other user can put another in its place."""
     held = folder.lstat()
     is_ours = stat.S_ISDIR(held.st_mode) and held.st_uid == os.getuid()
     return is_ours and not held.st_mode & 0o077 and all(map(is_safe, folder.parents))
 
 
 def is_safe(parent: Path) -> bool:
-    """Whether nobody but us and root can move what is ours in a folder."""
+    """Whether only we and root can move our files in a folder."""
     held = parent.stat()
     is_fixed = not held.st_mode & OTHERS or bool(held.st_mode & stat.S_ISVTX)
     return held.st_uid in (0, os.getuid()) and is_fixed
@@ -81,7 +81,7 @@ def is_safe(parent: Path) -> bool:
 
 @contextmanager
 def cached_in(folder: str | None) -> Iterator[None]:
-    """Let Numba keep what is decorated meanwhile in a folder, if there is one."""
+    """Let Numba cache the functions decorated meanwhile in a folder, if there is one."""
     if folder is None:
         yield
         return
@@ -99,7 +99,7 @@ def cached_in(folder: str | None) -> Iterator[None]:
 
 
 class CacheFile(IndexDataCacheFile):
-    """The files of one kernel; they are empty if they were written for another fingerprint."""
+    """The files of one kernel; they count as empty if they have another fingerprint."""
 
     def __init__(self, replaced: Any, function: FunctionType) -> None:
         names = {key: value for key, value in vars(replaced).items() if key != "_source_stamp"}
@@ -108,18 +108,18 @@ class CacheFile(IndexDataCacheFile):
 
     @cached_property
     def _source_stamp(self) -> str:
-        # At the first call: by then all that the kernel calls is defined.
+        # Called at the first call of the kernel, when everything that it calls is defined.
         return fingerprint(self._function)
 
     def _load_index(self) -> dict[Any, str]:
         try:
             index: dict[Any, str] = super()._load_index()  # type: ignore[no-untyped-call]
-        except Exception:  # it is damaged, or names types that are gone
+        except Exception:  # it is damaged, or names types that no longer exist
             return {}
         return index
 
     def load(self, key: Any) -> Any:
-        """Return what was compiled, or None."""
+        """Return the compiled kernel, or None."""
         try:
             return super().load(key)  # type: ignore[no-untyped-call]
         except Exception:
@@ -127,7 +127,7 @@ class CacheFile(IndexDataCacheFile):
 
 
 def fingerprint(function: FunctionType) -> str:
-    """Hash what is compiled into a kernel: its code, constants, and the kernels that it calls."""
+    """Hash everything compiled into a kernel: its code, constants, and the kernels it calls."""
     digest = blake2b(digest_size=16)
     seen: set[int] = set()
 
@@ -180,7 +180,7 @@ def fingerprint(function: FunctionType) -> str:
             digest.update(f"{value.__module__}.{value.__qualname__}{fields}".encode())
         elif hasattr(value, "tobytes"):  # an array, or one of NumPy's numbers
             digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
-        else:  # not compiled in by its value
+        else:  # its value is not compiled in
             digest.update(type(value).__qualname__.encode())
 
     add_function(function)

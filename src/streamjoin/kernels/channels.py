@@ -1,8 +1,8 @@
 """A bounded queue between two threads that can be closed from either end.
 
-A full channel makes the one who puts wait, so a slow consumer slows the source down and memory
-does not grow; a closed one wakes both. Who takes may be interrupted while nothing has come. Nothing
-goes through in a process that is forked meanwhile: whoever stood at the other end is not there.
+Putting into a full channel waits, so a slow consumer slows the source down and memory does not
+grow; closing the channel wakes both ends. Waiting for an item can be interrupted. In a forked
+process nothing goes through: the thread at the other end does not exist there.
 """
 
 import os
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ClosedError(Exception):
-    """Nothing more goes through this channel."""
+    """The channel is closed: nothing more goes through."""
 
 
 class Channel(Generic[T]):
@@ -55,7 +55,7 @@ class Channel(Generic[T]):
             return item
 
     def close(self) -> None:
-        """Wake everybody who waits; what is still inside is dropped."""
+        """Wake all waiting threads; drop what is still inside."""
         if not is_here(self._process):
             return
         with self._changed:

@@ -5,8 +5,8 @@ so a thread pool runs kernels truly in parallel, and its compiled form is cached
 (`cache`), so only the first run on a machine pays for compiling. Nothing is compiled at
 import.
 
-What is cached is compiled again when the kernel changes, or a kernel that it calls, or a constant
-that they name, in whichever file.
+A cached kernel is compiled again when it changes, or a kernel that it calls, or a constant that
+they name, in any file.
 """
 
 import os
@@ -34,7 +34,7 @@ MAX_KEY = np.iinfo(np.int64).max
 OPTIONS: Any = {"nogil": True, "error_model": "numpy"}
 BARE: Any = OPTIONS | {"_nrt": False}  # without Numba's runtime, which counts references
 if hasattr(os, "register_at_fork"):
-    # A fork waits for what is being compiled: a child would wait for ever for the thread to end it.
+    # A fork waits until compiling ends: a child would wait for ever for the compiling thread.
     os.register_at_fork(
         before=global_compiler_lock.acquire,
         after_in_parent=global_compiler_lock.release,
@@ -50,12 +50,12 @@ def copy_into(old: Sequence[NDArray[Any]], new: Sequence[NDArray[Any]]) -> None:
         target[: len(source)] = source
 
 
-HAS_FOLDER = can_cache(copy_into)  # whether Numba finds one
+HAS_FOLDER = can_cache(copy_into)  # whether Numba finds a folder by itself
 FOLDER = None if HAS_FOLDER else private_folder()
 
 
 def compiling(function: Callable[P, T], **options: Any) -> Callable[P, T]:
-    """Return a function that is compiled at its first call, and cached wherever that can be."""
+    """Return a function that is compiled at its first call, and cached if possible."""
     compiled: Any = None
     if HAS_FOLDER or FOLDER is not None:
         with suppress(RuntimeError), cached_in(FOLDER):  # a part of the package may be read-only
@@ -70,7 +70,7 @@ def compiling(function: Callable[P, T], **options: Any) -> Callable[P, T]:
 
 
 def save_if_possible(save: Callable[[Any, Any], None], signature: Any, data: Any) -> None:
-    """Cache what was compiled, unless the disk is full, say: it can be called all the same."""
+    """Cache a compiled kernel; if that fails, say for a full disk, it can still be called."""
     with suppress(OSError):
         save(signature, data)
 
@@ -83,13 +83,13 @@ def kernel(function: Callable[P, T]) -> Callable[P, T]:
 def bare(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a kernel that makes no arrays and counts no references to those that it takes.
 
-    Numba counts each time that a kernel looks at an array of a named tuple: an atomic addition,
-    which takes longer than most of what we do for a tuple, and for which threads would queue up.
-    A kernel that makes arrays after all is refused when it is compiled.
+    Numba counts a reference each time a kernel looks at an array of a named tuple. That atomic
+    addition takes longer than most of the work per tuple, and threads would queue for it.
+    A kernel that does make arrays is refused when it is compiled.
     """
     return compiling(function, **BARE)
 
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile a part of bare kernels into each: a call would pass every array number by number."""
+    """Inline a function into bare kernels: a call would pass each array field by field."""
     return compiling(function, **BARE, forceinline=True)

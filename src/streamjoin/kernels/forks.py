@@ -1,8 +1,8 @@
-"""After a fork: the child has one thread, and whatever the others held or promised is gone.
+"""After a fork: the child has one thread; what the others held or were doing is lost.
 
-What a join has begun with threads (cores, a source that is read, a merge) remembers the process it
-began in. In a child it is refused, or forgotten where nothing depends on it, before anybody waits
-for a thread that is not there, or for a lock that such a thread held.
+Whatever a join does with threads (cores, reading a source, a merge) remembers the process in which
+it began. In a child it is refused, or dropped where nothing depends on it, before anything waits
+for a thread that does not exist there, or for a lock that such a thread held.
 """
 
 import os
@@ -12,18 +12,18 @@ from streamjoin.errors import StreamJoinError
 
 FORKED = (
     "this join belongs to process {}, whose threads were using it when process {} was forked, and "
-    "a fork has none of them; take a snapshot() before the fork and restore() it here, or make "
-    "the join here"
+    "a fork has none of these threads; take a snapshot() before the fork and restore() it here, or "
+    "make the join here"
 )
 
 
 def is_here(process: int) -> bool:
-    """Whether this is the process that something began in."""
+    """Whether this process has the given id."""
     return process == os.getpid()
 
 
 def refuse_elsewhere(process: int) -> None:
-    """Raise in a process that was forked from the one that something began in."""
+    """Raise in a process that was forked from the given one."""
     if not is_here(process):
         raise StreamJoinError(FORKED.format(process, os.getpid()))
 

@@ -1,26 +1,26 @@
-"""Ctrl-C and other signals: noted while a call works, and raised where the state is whole.
+"""Ctrl-C and other signals: noted while a call works, and raised where the state is consistent.
 
-Python runs the handler of a signal between any two instructions of the main thread, wherever that
-is: half-way through an insert, or inside Numba's dispatcher, which then gives a ``SystemError``. So
-a public call *holds* signals: their handlers are replaced by one that only notes them, and the
-original ones run where nothing is half done::
+Python runs a signal handler between any two instructions of the main thread, wherever that is:
+half-way through an insert, or inside Numba's dispatcher, which then raises a ``SystemError``. So a
+public call *holds* signals: a handler that only notes them replaces the original ones, which run
+later, where nothing is half done::
 
     push     prepare . search . . . . . . . | commit  store, expire |
     signals  noted, raised at a checkpoint  | noted, until the end  | raised, with the results
     state    as before the push             |                       | as after the push
 
-A handler may do anything: raise ``KeyboardInterrupt``, cancel a task as that of asyncio does, set a
-flag. If it raises nothing, the call goes on as if nothing had been.
+A handler may do anything: raise ``KeyboardInterrupt``, cancel a task as asyncio's does, set a flag.
+If it raises nothing, the call goes on as if nothing had happened.
 
 Invariants:
 
-1. A checkpoint raises only before the commit, and once: what undoes the call is not interrupted.
-2. Only the thread that entered the hold, the main one, runs handlers. Those that work for it
-   (`Lent`) stop at their next checkpoint when a handler has raised, and not before.
-3. When a hold ends, the handlers are those of before.
+1. A checkpoint raises only before the commit, and only once: undoing the call is not interrupted.
+2. Only the thread that entered the hold, the main one, runs handlers. Threads that work for it
+   (`Lent`) stop at their next checkpoint once a handler has raised, and not before.
+3. When a hold ends, the original handlers are back.
 
-Cost: 5 microseconds a hold, mostly to look who handles which signal; a checkpoint 0.1. Kernels work
-in slices of at most a few tenths of a second, with a checkpoint between them.
+Cost: 5 microseconds per hold, mostly to look up the handlers; 0.1 per checkpoint. Kernels work in
+slices of at most a few tenths of a second, with a checkpoint between them.
 """
 
 import signal
@@ -34,27 +34,27 @@ from typing import Any, Protocol, Self, TypeVar
 T = TypeVar("T")
 Handler = Callable[[int, FrameType | None], Any]
 
-# Those that people raise exceptions from. SIGINT is put back last: whoever presses Ctrl-C twice
-# may be heard while the others are.
+# Those whose handlers commonly raise. SIGINT is restored last, so that a second Ctrl-C may still be
+# noted while the others are restored.
 SIGNALS = tuple(
     getattr(signal, name)
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
     if hasattr(signal, name)
 )
-# The functions that `signal` wraps: to make numbers enums and back takes ten times as long.
+# The functions that `signal` wraps: converting numbers to enums and back takes ten times as long.
 plain: Any = import_module("_signal")
-PATIENCE = 0.1  # seconds that a thread which holds signals waits for another without a checkpoint
+PATIENCE = 0.1  # seconds that a thread holding signals waits for another without a checkpoint
 
 
 class Stopped(BaseException):
-    """The call that this thread works for was interrupted; nobody wants its results."""
+    """The call that this thread works for was interrupted; its results are not needed."""
 
 
 class Holder(Protocol):
-    """What tells a thread whether to go on."""
+    """Says whether a thread should go on."""
 
     def check(self) -> None:
-        """Raise if the call is to end here."""
+        """Raise if the call must end here."""
         ...
 
 
@@ -65,7 +65,7 @@ class Hold:
         self.handlers: dict[int, Handler] = {}
         self.noted: list[int] = []
         self.is_committed = False  # checkpoints raise nothing
-        self.is_provisional = False  # nothing that is changed is anybody's state yet
+        self.is_provisional = False  # what changes is not part of any join's state yet
         self.is_open = False  # handlers run at once
         self.raised: BaseException | None = None  # by a handler that ran at once
         self.has_stopped = False  # a handler has raised at a checkpoint
@@ -83,11 +83,11 @@ class Hold:
             raise
 
     def give_back(self) -> None:
-        """Let the original handlers run again."""
+        """Restore the original handlers."""
         try:
             for number, handler in reversed(self.handlers.items()):
                 plain.signal(number, handler)
-        except BaseException:  # by one that is back already
+        except BaseException:  # raised by a handler that is already restored
             for number, handler in reversed(self.handlers.items()):
                 plain.signal(number, handler)
             raise
@@ -103,7 +103,7 @@ class Hold:
             raise
 
     def deliver(self) -> None:
-        """Let the original handlers know of the signals that were noted."""
+        """Run the original handlers for the signals that were noted."""
         while self.noted:
             number = self.noted.pop(0)
             self.handlers[number](number, None)
@@ -119,7 +119,7 @@ class Hold:
 
 
 class Lent:
-    """A hold as seen by a thread that works for the one which has it."""
+    """A hold as seen by a thread that works for its owner."""
 
     def __init__(self, hold: Hold) -> None:
         self.hold = hold
@@ -131,7 +131,7 @@ class Lent:
 
 
 class Current(threading.local):
-    """What each thread works under."""
+    """The hold that each thread works under."""
 
     holder: Holder | None = None
     given: Any = None  # by the last hold, on its way to who made the call
@@ -141,10 +141,10 @@ current = Current()
 
 
 class hold_signals:  # noqa: N801 - reads as the verb that it is: ``with hold_signals() as call``
-    """Hold signals during a call; inside another hold, or beside the main thread, do nothing.
+    """Hold signals during a call; inside another hold, or outside the main thread, do nothing.
 
-    What the call gives is passed through `give`, so that a signal which is raised at its end can
-    carry it: as ``results``, like the errors of this package.
+    Results of the call pass through `give`, so that an exception raised by a signal at its end can
+    carry them, as ``results``, like the errors of this package.
     """
 
     def __init__(self, provisional: bool = False) -> None:
@@ -188,21 +188,21 @@ class hold_signals:  # noqa: N801 - reads as the verb that it is: ``with hold_si
 
 
 def hand_over(results: Any, raised: BaseException) -> None:
-    """Let an exception carry what the call would have returned, unless it has something."""
+    """Let an exception carry what the call would have returned, unless it has results already."""
     if results is not None and getattr(raised, "results", None) is None:
         with suppress(AttributeError):  # an exception with slots
             raised.results = results  # type: ignore[attr-defined]
 
 
 def checkpoint() -> None:
-    """Raise here what a signal raises, if one has come; nothing may be half done."""
+    """Run noted handlers here, which may raise; nothing may be half done."""
     holder = current.holder
     if holder is not None:
         holder.check()
 
 
 def commit() -> None:
-    """Note that the state changes from now on: the call is carried out to its end."""
+    """Note that the state changes from now on: the call will run to its end."""
     holder = current.holder
     if isinstance(holder, Hold) and not holder.is_provisional:
         holder.is_committed = True
@@ -210,7 +210,7 @@ def commit() -> None:
 
 @contextmanager
 def shield() -> Iterator[None]:
-    """Raise nothing meanwhile."""
+    """Raise nothing inside this block."""
     holder = current.holder
     if not isinstance(holder, Hold):
         yield
@@ -224,7 +224,7 @@ def shield() -> Iterator[None]:
 
 @contextmanager
 def ignore_commits() -> Iterator[None]:
-    """Take no commit for one: what is changed meanwhile is nobody's state yet."""
+    """Ignore commits: what changes inside this block is not part of any join's state yet."""
     holder = current.holder
     if not isinstance(holder, Hold):
         yield
@@ -238,7 +238,7 @@ def ignore_commits() -> Iterator[None]:
 
 @contextmanager
 def pass_signals() -> Iterator[None]:
-    """Let handlers run at once: somebody else's code may wait for ever, and nothing is changed."""
+    """Let handlers run at once: the user's code may wait for ever, and nothing has changed yet."""
     holder = current.holder
     if not isinstance(holder, Hold) or holder.is_committed:
         yield
@@ -247,7 +247,7 @@ def pass_signals() -> Iterator[None]:
     try:
         holder.check()
         yield
-    except Exception as error:  # Arrow makes one of its own of what a reader raises
+    except Exception as error:  # Arrow wraps what a reader raises
         if holder.raised is not None:
             raise holder.raised from error
         raise
@@ -256,10 +256,10 @@ def pass_signals() -> Iterator[None]:
 
 
 def lend() -> Lent | None:
-    """Return what a thread needs in order to work for this one."""
+    """Return what another thread needs to work for this one."""
     holder = current.holder
     if isinstance(holder, Hold):
-        # After a handler has raised, threads help to undo the call, and must not stop.
+        # Once a handler has raised, threads help to undo the call, and must not stop.
         return None if holder.has_stopped else Lent(holder)
     return holder if isinstance(holder, Lent) else None
 
@@ -276,5 +276,5 @@ def work_for(to_this_thread: Lent | None) -> Iterator[None]:
 
 
 def patience() -> float | None:
-    """Return how many seconds to wait for others before the next checkpoint; None: any number."""
+    """Return how many seconds to wait before the next checkpoint; None means without limit."""
     return None if current.holder is None else PATIENCE

@@ -1,10 +1,10 @@
-"""Asking for memory before it is needed.
+"""Requests memory before it is needed.
 
-A kernel that looks things up at random waits for each cache miss, unless the processor can guess
-what comes next. So with each lookup it asks for the memory of one that is some way ahead, which has
-come when its turn is. Where a lookup leads to another, the first is asked for twice as far ahead::
+A kernel with random lookups waits for each cache miss, unless the processor can guess what comes
+next. So with each lookup it requests the memory of a later one, which will have arrived when its
+turn comes. If one lookup leads to another, the first is requested twice as far ahead::
 
-    table[ends[bucket]]     i + 2 * AHEAD: ends      i + AHEAD: table      i: both are there
+    table[ends[bucket]]     i + 2 * AHEAD: ends      i + AHEAD: table      i: both are cached
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ AHEAD = 16  # lookups: about as many cache lines as a core can wait for at a tim
 
 @instruction
 def prefetch(typing: Any, array: Any, place: Any) -> Any:
-    """Ask for the cache line of an element; behind the last one, that does nothing."""
+    """Request the cache line of an element; past the end of the array, this does nothing."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -1,10 +1,10 @@
-"""Work for several threads, the caller's among them.
+"""Shares work among several threads, including the caller's.
 
-Kernels release the GIL, so threads run them side by side. Waking a thread takes a tenth of a
-millisecond, and more if no processor is idle at that moment. So the caller works too: with two
-threads only one has to wake, on the processor that has nothing to do. Whoever is ready takes the
-next item; helpers that never got to one are called off, so work may be shared within shared work.
-Between items, whoever works looks whether the call has been interrupted (`interrupts`).
+Kernels release the GIL, so threads run them in parallel. Waking a thread takes a tenth of a
+millisecond, and more if no processor is idle. So the caller works too: with two threads, only one
+has to wake, on the idle processor. Each thread takes the next item when it is ready; helpers that
+never got one are cancelled, so shared work may itself share work. Between items, each thread checks
+whether the call has been interrupted (`interrupts`).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from streamjoin.kernels.interrupts import Lent, checkpoint, lend, patience, work
 
 S = TypeVar("S")
 R = TypeVar("R")
-ALONE = 1 << 12  # tuples, up to which one thread is through before another has woken
+ALONE_TUPLES = 1 << 12  # up to this many, one thread is done before another has woken
 
 
 @lru_cache(maxsize=1)
@@ -31,16 +31,16 @@ call_in_child(helpers.cache_clear)  # a child makes its own
 
 
 def threads_for(tuples: int, threads: int) -> int:
-    """Return how many threads share the work for so many tuples.
+    """Return how many threads share the work for ``tuples`` tuples.
 
     >>> threads_for(100, 4), threads_for(100_000, 4)
     (1, 4)
     """
-    return threads if tuples > ALONE else 1
+    return threads if tuples > ALONE_TUPLES else 1
 
 
 def share(function: Callable[[S], R], items: Sequence[S], threads: int) -> list[R]:
-    """Apply a function to all items, with so many threads at most, and return what it returns.
+    """Apply a function to all items, with at most ``threads`` threads; return the results.
 
     >>> share(lambda number: number * number, [1, 2, 3], threads=2)
     [1, 4, 9]

@@ -1,4 +1,4 @@
-"""Values as int64 keys: ordered, hashed, combined; and the ranges that a condition allows.
+"""Turns values into int64 keys (sorted, hashed, combined), and conditions into ranges of keys.
 
 `plans`, `indexes` and everything above them import it; it imports conditions, expressions and
 kernels.

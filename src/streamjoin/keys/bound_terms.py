@@ -1,8 +1,9 @@
-"""The parts of a condition, bound to the two schemas: rows to keys, and probing keys to ranges.
+"""The parts of a condition, bound to two schemas: they turn rows into keys, and keys into ranges.
 
-An `EqualityPart` gives each row a key that is equal where the values are (exact), or a hash of
-strings and the like, after which the values themselves must be compared. A `RangePart` gives each
-row a sort key, and for a batch of probing keys the ranges of keys to find on the other side.
+An `EqualityPart` gives each row a key. For most types, keys are equal exactly where the values are;
+for strings and the like the key is a hash, and the values themselves must be compared afterwards. A
+`RangePart` gives each row a sort key, and each probing key the ranges of keys to find on the other
+side.
 Either side can probe: left rows look for right keys and the other way round.
 """
 
@@ -32,7 +33,7 @@ def validity(array: pa.Array) -> Flags | None:
 
 @dataclass(frozen=True)
 class EqualityPart:
-    """An equality: equal values have equal keys, and if ``exact``, only they."""
+    """An equality: equal values have equal keys and, if ``exact``, different values do not."""
 
     source: Equality
     operands: Operands
@@ -48,7 +49,7 @@ class EqualityPart:
             return cls(source, operands, exact=not source.null_safe)
         way = "compare their fields instead"
         if pa.types.is_null(kind):
-            way = "both columns have nothing but NULL, so cast one of them to the type it has"
+            way = "both columns hold nothing but NULL, so cast one to the type it should have"
         elif kind == pa.month_day_nano_interval():
             way = "a month has no fixed length, so cast them to durations"
         elif not pa.types.is_nested(kind):
@@ -70,7 +71,7 @@ class EqualityPart:
 
     @property
     def columns(self) -> tuple[str, str] | None:
-        """The two columns, if comparing them byte by byte is all that equal hashes leave to do."""
+        """The two columns, if comparing their bytes is all that is left to do for equal hashes."""
         sides = [self.operands.expressions[side] for side in ("left", "right")]
         is_plain = all(isinstance(side, exp.Column) for side in sides) and self.operands.same_type
         if self.exact or self.source.null_safe or not is_plain:
@@ -79,7 +80,7 @@ class EqualityPart:
 
     @property
     def residual(self) -> exp.Expression | None:
-        """What to compare when the keys are equal; None if that is enough."""
+        """What to compare where keys are equal; None if equal keys are enough."""
         if self.exact:
             return None
         operator = exp.NullSafeEQ if self.source.null_safe else exp.EQ
@@ -100,10 +101,10 @@ def bytes_of(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class RangePart:
-    """A band, inequality or not-equal: a sort key per row, ranges of them per probe.
+    """A band, inequality or not-equal: a sort key per row, ranges of such keys per probe.
 
-    The ranges of a ``coarse`` part hold every match and a few other rows: its keys are rounded, and
-    other parts, or a residual, decide. `bind_ranges` in `written_ranges` makes range parts.
+    The ranges of a ``coarse`` part hold every match and a few other rows, because its keys are
+    rounded; other parts or a residual decide. `bind_ranges` in `written_ranges` makes range parts.
     """
 
     source: Band | Inequality | NotEqual
@@ -122,7 +123,7 @@ class RangePart:
         return sort_keys.encode(values), validity(values)
 
     def ranges(self, side: Side, keys: Keys) -> list[Range]:
-        """Return the ranges of the other side's keys that rows match; disjoint, ascending."""
+        """Return the ranges of the other side's keys that match; disjoint, ascending."""
         if self.doubles:
             return find_double_ranges(self.doubles[side], keys)
         if side == "left":

@@ -1,15 +1,15 @@
 """Composite keys: an equality and a range in one int64, so that every index serves both.
 
-The upper 24 bits are a hash of the equality values, the lower 40 the range key, rounded down in a
-way that keeps the order::
+The upper 24 bits are a hash of the equality values, the lower 40 are the range key, rounded down
+without changing the order::
 
     l.symbol = r.symbol and abs(l.price - r.price) <= 0.05
     key      [ hash("ACME") 24 bits | price 40 bits ]
     probe    [ hash("ACME")         | price - 0.05 ] .. [ hash("ACME") | price + 0.05 ]
 
-Two symbols can share a hash and two prices a rounded key, so what a composite range finds are
-candidates; the join then compares the exact keys. Few are false: 28 bits of mantissa are left of a
-double, and 34 bits of an integer are exact, larger ones keep their first 33.
+Two symbols can share a hash, and two prices a rounded key, so a composite range finds candidates;
+the join then compares the exact keys. Few are false: a double keeps 28 bits of its mantissa,
+integers of up to 34 bits are exact, and larger ones keep their first 33 bits.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ def round_integer(key: Int) -> Int:
 
 @kernel
 def compose(hashes: Keys, range_keys: Keys, floating: bool) -> Keys:
-    """Combine hashes and range keys; a double's key just loses its last 24 bits."""
+    """Combine hashes and range keys; the key of a double just loses its last 24 bits."""
     composed = np.empty(hashes.size, np.int64)
     for i in range(hashes.size):
         rounded = range_keys[i] >> 24 if floating else round_integer(range_keys[i])

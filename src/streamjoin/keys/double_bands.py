@@ -36,13 +36,13 @@ class DoubleInterval:
 
     @property
     def nan_apart(self) -> bool:
-        """Whether a NaN on the stored side matches beside the range of numbers."""
+        """Whether stored NaNs match in addition to the range of numbers."""
         ends = [end for end in (self.low, self.high) if end[0]]
         return all(end[2] == DIFFERENCE and end[5] for end in ends)
 
 
 def bind_doubles(source: Band, schemas: Schemas) -> dict[Side, tuple[DoubleInterval, ...]]:
-    """Lay out a band's intervals for the kernel, for either probing side, ranges ascending."""
+    """Lay out a band's intervals for the kernel, for each probing side, ranges ascending."""
 
     def end(bound: Bound | None, side: Side) -> Keys:
         if bound is None:
@@ -71,7 +71,7 @@ def bind_doubles(source: Band, schemas: Schemas) -> dict[Side, tuple[DoubleInter
 
 
 def bind_coarse(source: Band, slack: float) -> dict[Side, tuple[DoubleInterval, ...]]:
-    """Lay out a band's intervals, each end moved outwards by ``slack`` and by what doubles lose."""
+    """Lay out a band's intervals, each end moved outwards by ``slack`` and the error of doubles."""
 
     def end(bound: Bound | None, side: Side, outwards: float) -> Keys:
         if bound is None:

@@ -1,16 +1,16 @@
-"""Hashes of equality values: keyed with a secret in memory, the same everywhere where they must be.
+"""Hashes of equality values: with a secret seed in memory, the same everywhere where they must be.
 
-Whoever knows a hash can choose keys that all have the same one, and then every row is a candidate
-of every other. So what only this process sees is hashed with a secret ``seed``, drawn anew in each
-process: strings and binary with SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast short-input
-PRF", 2012), and several int64 keys by products with secret numbers, whose halves are folded as in
-wyhash. A snapshot holds keys made from these hashes, so it tells the seed, and the join that is
-restored goes on with it.
+An attacker who knows a hash function can choose keys that all have the same hash; then every row is
+a candidate of every other. So what only this process sees is hashed with a secret ``seed``, drawn
+afresh in each process: strings and binary by SipHash-1-3 (Aumasson and Bernstein, "SipHash: a fast
+short-input PRF", 2012), and several int64 keys by products with secret numbers, whose halves are
+folded as in wyhash. A snapshot holds keys made from these hashes, so it contains the seed, and the
+restored join goes on with it.
 
-With the seed `FIXED`, hashes are the same on every machine and in every run, for rows that several
-processes deal out alike (Spark), and for snapshots that tell no seed: a mixer for int64 keys (the
-finaliser of SplitMix64) and, for strings and binary, the same over eight bytes at a time. They may
-never change. Chosen keys can send all rows to one core then, and do no more than that.
+With the seed `FIXED`, hashes are the same on every machine and in every run: for rows that several
+processes must distribute alike (Spark), and for snapshots without a seed. It is a mixer for int64
+keys (the finaliser of SplitMix64) and, for strings and binary, the same over eight bytes at a time.
+These hashes may never change. The worst that chosen keys can do there is send all rows to one core.
 """
 
 import os
@@ -30,9 +30,9 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.kernels.atomics import instruction
 from streamjoin.kernels.compile import Int, Keys, inlined, kernel
 
-NULL_HASH = 0x243F6A8885A308D3  # any constant: where NULL equals NULL it needs a hash too
+NULL_HASH = 0x243F6A8885A308D3  # any constant: where NULL equals NULL, it needs a hash too
 FIXED = 0  # the seed of hashes that are the same everywhere
-VARIABLE = "STREAMJOIN_HASH_SEED"  # of the environment: for runs that give rows in the same order
+VARIABLE = "STREAMJOIN_HASH_SEED"  # environment variable, for rows in the same order in every run
 WORD = 8  # bytes
 Secrets = NDArray[np.uint64]
 
@@ -45,15 +45,15 @@ def process_seed() -> int:
         return randbits(63) + 1
     if not given.isdecimal() or not 0 < int(given) < 2**63:
         raise StreamJoinError(
-            f"{VARIABLE}={given!r} in the environment is no seed; give a whole number from 1 to "
-            f"{2**63 - 1}, or unset it for one that nobody knows"
+            f"{VARIABLE}={given!r} in the environment is not a seed; give a whole number from 1 to "
+            f"{2**63 - 1}, or unset it for a secret one"
         )
     return int(given)
 
 
 @lru_cache(maxsize=1024)
 def secrets_of(seed: int, purpose: str, count: int = 2) -> Secrets:
-    """Return secret numbers for one purpose, all odd: they are factors, too."""
+    """Return secret numbers for one purpose, all odd, because they are also used as factors."""
     digest = blake2b(f"{seed} {purpose}".encode(), digest_size=WORD * count).digest()
     found: Secrets = np.frombuffer(digest, np.uint64) | np.uint64(1)
     return found
@@ -61,7 +61,7 @@ def secrets_of(seed: int, purpose: str, count: int = 2) -> Secrets:
 
 @kernel
 def mix(value: Int) -> Int:
-    """Scramble 64 bits so that every input bit reaches every output bit."""
+    """Scramble 64 bits so that every input bit affects every output bit."""
     bits = np.uint64(value)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -70,7 +70,7 @@ def mix(value: Int) -> Int:
 
 @instruction
 def fold(typing: Any, one: Any, other: Any) -> Any:
-    """Multiply two numbers, and return the upper half of the product xor the lower."""
+    """Multiply two numbers, and return the upper half of the product xor the lower half."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = context.get_value_type(types.int64).__class__(128)
@@ -85,7 +85,7 @@ def fold(typing: Any, one: Any, other: Any) -> Any:
 
 @inlined
 def mix_secretly(value: Int, secrets: Secrets) -> Int:
-    """Scramble 64 bits in a way that only those know who know the secrets."""
+    """Scramble 64 bits in a way that cannot be predicted without the secrets."""
     return mix(fold(np.uint64(value) ^ secrets[0], secrets[1]))
 
 
@@ -104,7 +104,7 @@ def add_secretly(hashes: Keys, keys: Keys, secrets: Secrets) -> None:
 
 
 def hash_columns(columns: Sequence[Keys], seed: int) -> Keys:
-    """Return one hash of all keys of a row."""
+    """Return one hash per row, of all its keys."""
     hashes = np.zeros(columns[0].size, np.int64)
     for number, column in enumerate(columns):
         if seed == FIXED:
@@ -148,9 +148,9 @@ def sip_round(a: Int, b: Int, c: Int, d: Int) -> tuple[Int, Int, Int, Int]:
 
 @inlined
 def read_word(data: NDArray[np.uint8], first: Int, count: Int) -> Int:
-    """Read up to eight bytes, the first one last."""
+    """Read up to eight bytes, little-endian."""
     word = np.uint64(0)
-    if count >= WORD:  # with a known number of bytes, this is one instruction
+    if count >= WORD:  # with a constant number of bytes, this is one instruction
         for byte in range(WORD):
             word |= np.uint64(data[first + byte]) << np.uint64(8 * byte)
         return word
@@ -193,7 +193,7 @@ def sip_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8], secrets: Sec
 
 
 def hash_bytes(array: pa.Array, seed: int = FIXED) -> Keys:
-    """Return a 64-bit hash of each string or binary value; NULLs get any."""
+    """Return a 64-bit hash of each string or binary value; NULLs get an arbitrary one."""
     offsets, data = slices_of(array)
     if seed == FIXED:
         return hash_slices(offsets, data)

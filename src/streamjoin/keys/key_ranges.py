@@ -1,21 +1,21 @@
 """Key ranges: for each probing key, the closed ranges of stored keys that satisfy a band.
 
-Everything a join checks comes down to this form: an int64 key per stored row, and per probe a
-range [lower, upper] that the key must lie in. Strictness ends here: ``< v`` becomes ``<= v - 1``,
-and a bound past the last key gives an empty range, never a wrapped one.
+Every check of a join comes down to this form: an int64 key per stored row, and per probe a range
+[lower, upper] in which the key must lie. All ranges are closed: ``< v`` becomes ``<= v - 1``, and a
+bound past the last key gives an empty range, never a wrapped one.
 
 With probe p, stored s and an interval of the difference p - s:
 
 * exact types: ``p - s`` in [low, high] is ``s`` in [p - high, p - low], in saturating arithmetic;
-* floating point: the end of the range is the *exact* double where the comparison, computed as it
-  was written with its rounding, changes its answer. It is monotone in s, so the kernel starts from
-  a guess (usually right or one off) and gallops to the change::
+* floating point: the end of the range is the *exact* double where the comparison, computed as
+  written and rounded, changes its answer. It is monotone in s, so the kernel starts from a guess
+  (usually right or one off) and gallops to the change::
 
       p = 0.3, v = 0.1, form difference: fl(0.3 - s) <= 0.1
       s        0.19999999999999996   0.19999999999999998   0.2
       holds    no                    yes <- lower          yes
 
-  So a range never holds a false candidate, and needs no second look.
+  So a range never holds a false candidate, and needs no second check.
 
 NaN and infinity follow Spark, which orders NaN above infinity: ``inf - inf`` is NaN, and whether a
 NaN difference passes depends on the direction the comparison was written in (`Bound.nan_passes`).
@@ -31,18 +31,18 @@ from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, kernel
 Range = tuple[Keys, Keys]  # lower and upper bounds, one of each per probe
 
 DIFFERENCE, SHIFT_PROBE, SHIFT_STORED = 0, 1, 2  # which side the constant was written on
-WIDE_PROBE, WIDE_STORED = 3, 4  # shifts, and somewhat further
-WIDER = 2.0**-48  # of the numbers added: many times what rounding can take away
+WIDE_PROBE, WIDE_STORED = 3, 4  # the same, widened a little
+WIDER = 2.0**-48  # widening relative to the numbers added: many times what rounding can take away
 
 NEGATIVE_INFINITY = -0x7FF0000000000001  # keys of the special doubles
 POSITIVE_INFINITY = 0x7FF0000000000000
 NAN = 0x7FF8000000000000
-LONGEST_STEP = 1 << 61  # of a search over keys: two more would leave int64
+LONGEST_STEP = 1 << 61  # of a search over keys: two longer ones would overflow int64
 
 
 @kernel
 def shift_saturating(key: int, shift: int) -> tuple[int, int]:
-    """Return ``key + shift`` held to int64, and the direction in which it was too large."""
+    """Return ``key + shift`` clamped to int64, and the direction in which it overflowed."""
     if shift > 0 and key > MAX_KEY - shift:
         return MAX_KEY, 1
     if shift < 0 and key < MIN_KEY - shift:
@@ -67,7 +67,7 @@ def shift_ranges(keys: Keys, low_parts: Keys, high_parts: Keys, lower: Keys, upp
 
 
 def split_shift(shift: int | float) -> Keys:
-    """Split a shift into int64 parts of its sign. Three exceed every difference of two keys.
+    """Split a shift into three int64 parts of its sign, enough for any difference of two keys.
 
     >>> split_shift(5).tolist(), split_shift(-(2**63) - 1).tolist()
     ([5, 0, 0], [-9223372036854775807, -2, 0])
@@ -97,7 +97,7 @@ def decode_double(key: Int) -> Int:
 
 @kernel
 def widening(value: float, bound: float) -> float:
-    """Return how much further than ``value + bound`` a range reaches that is not to lose any."""
+    """Return how far beyond ``value + bound`` a range must reach so as not to lose a match."""
     total = abs(value) + abs(bound)
     return total * WIDER if total < np.inf else 0.0
 
@@ -106,11 +106,11 @@ def widening(value: float, bound: float) -> float:
 def is_within(
     probe: float, stored: float, bound: float, form: int, single: bool, strict: bool
 ) -> bool:
-    """Tell whether probe - stored <= bound (< if strict), rounded as it was written.
+    """Tell whether probe - stored <= bound (< if strict), rounded as written.
 
-    The wide forms widen an interval: at its high end, which is not strict, they hold for a little
-    more than that, and at its low end, which is, for a little less. They are not monotone to the
-    last digit, but far from the end all agree, so that `first_within` leaves no match outside.
+    The wide forms widen an interval: at its high end, which is not strict, they hold for slightly
+    more values; at its low end, which is strict, for slightly fewer. They are not monotone to the
+    last digit, but away from the end all values agree, so `first_within` leaves out no match.
     """
     if form == WIDE_PROBE:
         more = widening(probe, bound)
@@ -142,7 +142,7 @@ def first_within(
 ) -> int:
     """Find the first stored key up to ``last`` that is within; ``last + 1`` if none.
 
-    Stored values below it are not within, those from it on are: rounding is monotone.
+    Keys below it are not within, it and all later keys are: rounding is monotone.
     """
     guess = encode_double(probe - bound)
     guess = min(max(guess, NEGATIVE_INFINITY), last)
@@ -176,9 +176,9 @@ def first_within(
 
 @kernel
 def special_range(probe: int, has_low: bool, has_high: bool, passes: bool) -> tuple[int, int]:
-    """Return the stored keys for a NaN or infinite probe, form difference; NaN apart for -inf.
+    """Return the stored keys for a NaN or infinite probe, form difference; for -inf without NaN.
 
-    ``passes`` tells whether a NaN difference does. An infinite difference passes where the
+    ``passes`` says whether a NaN difference passes. An infinite difference passes where the
     interval has no bound in its direction.
     """
     if probe == NAN:
@@ -220,7 +220,7 @@ def double_ranges(keys: Keys, low: Keys, high: Keys, lower: Keys, upper: Keys) -
 
 @kernel
 def nan_ranges(keys: Keys, lower: Keys, upper: Keys) -> None:
-    """Write the range that holds just NaN, for probes whose own range does not reach it."""
+    """Write the range that holds only NaN, for probes whose own range does not include it."""
     for i in range(keys.size):
         if keys[i] < POSITIVE_INFINITY:
             lower[i], upper[i] = NAN, NAN
@@ -238,7 +238,7 @@ def exact_range(keys: Keys, low: float, high: float) -> Range:
 
 
 def saturates(keys: Keys, end: float) -> bool:
-    """Tell whether the end, or key - end for any key, leaves int64."""
+    """Tell whether the end, or key - end for any key, overflows int64."""
     if isinf(end):
         return False
     if not MIN_KEY <= end <= MAX_KEY or not keys.size:

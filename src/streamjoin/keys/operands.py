@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from streamjoin.errors import EvaluationError, SchemaError
-from streamjoin.expressions.coercion import cast_to, common_type, in_nanoseconds, is_coarser
+from streamjoin.expressions.coercion import cast_to, clamp_to_nanoseconds, common_type, is_coarser
 from streamjoin.expressions.datatypes import is_numeric
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import read_expression
@@ -63,8 +63,8 @@ class Operands:
     type: pa.DataType
     key_type: KeyType | None  # how values become sort keys; None if they do not
     same_type: bool = False  # whether both sides have the same Arrow type to begin with
-    mixes_units: bool = False  # whether nanoseconds meet times that may be too far for them
-    is_compared: bool = False  # and nothing is computed, so that such times have keys too
+    mixes_units: bool = False  # whether one side has nanoseconds, the other times too far for them
+    is_compared: bool = False  # whether values are only compared, so that such times have keys too
 
     @classmethod
     def bind(cls, left: str, right: str, schemas: Schemas) -> "Operands":
@@ -92,11 +92,11 @@ class Operands:
         return Operands(self.expressions, pa.float64(), key_type(pa.float64()))
 
     def compared(self) -> "Operands":
-        """Return the same, for a part that only compares values with one another."""
+        """Return the same, for a part that compares values without computing anything."""
         return replace(self, is_compared=self.mixes_units)
 
     def own_values(self, side: Side, batch: pa.RecordBatch) -> pa.Array:
-        """Evaluate one side's expression; a number stays in its own type."""
+        """Evaluate one side's expression; numbers keep their own type."""
         values = evaluate_side(self.expressions[side], side, batch)
         return values if is_numeric(values.type) else self.values(side, batch)
 
@@ -106,7 +106,7 @@ class Operands:
         values = evaluate_side(expression, side, batch)
         try:
             if self.is_compared:
-                return in_nanoseconds(values, self.type)
+                return clamp_to_nanoseconds(values, self.type)
             return cast_to(values, self.type)
         except EvaluationError as error:
             raise EvaluationError(f"in {expression.sql('spark')}: {error}") from None

@@ -1,15 +1,15 @@
 """Radix sort of int64 keys that carries row numbers along.
 
-Nine bits a pass, over ``key - min``, least significant first. Of long keys only the upper 27 bits
-are sorted so; that leaves few neighbours in the wrong order, which an insertion sort puts right::
+It sorts ``key - min``, nine bits per pass, least significant first. Of long keys it sorts only the
+upper 27 bits; that leaves few neighbours in the wrong order, which an insertion sort fixes::
 
     keys                     101 0111   001 1010   101 0001   000 1111
     by the upper bits        000 1111   001 1010   101 0111   101 0001
     insertion, one move      000 1111   001 1010   101 0001   101 0111
 
-Where the upper bits tell too little, because an outlier stretches the range, the insertion sort
-gives up and all bits are sorted. Stable. Several times faster than ``np.argsort(kind="stable")``,
-which has no radix sort for int64.
+Where the upper bits say too little, because an outlier stretches the range, the insertion sort
+gives up and all bits are sorted. The sort is stable, and several times faster than
+``np.argsort(kind="stable")``, which has no radix sort for int64.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ from streamjoin.kernels.compile import Keys, RowIds, kernel
 
 DIGIT_BITS = 9  # 512 write positions stay in the L1 cache and the TLB
 UPPER_BITS = 27
-PATIENCE = 4  # moves a key, on average, before the insertion sort gives up
+MOVES_PER_KEY = 4  # on average, before the insertion sort gives up
 
 
 @kernel
 def sort_digits(
     codes: NDArray[np.uint64], rows: RowIds, first_bit: int, last_bit: int
 ) -> tuple[NDArray[np.uint64], RowIds]:
-    """Sort codes by their bits from ``first_bit`` to ``last_bit``, stably, rows along with them."""
+    """Sort codes, with their rows, stably by the bits from ``first_bit`` to ``last_bit``."""
     size, buckets = codes.size, 1 << DIGIT_BITS
     other_codes, other_rows = np.empty(size, np.uint64), np.empty(size, np.int32)
     slots = np.empty(buckets + 1, np.int64)
@@ -50,7 +50,7 @@ def sort_digits(
 
 @kernel
 def sort_by_insertion(codes: NDArray[np.uint64], rows: RowIds, patience: int) -> bool:
-    """Sort what is almost sorted, in place; give up after ``patience`` moves."""
+    """Sort almost sorted codes in place; give up after ``patience`` moves."""
     moves = 0
     for i in range(1, codes.size):
         if codes[i - 1] > codes[i]:
@@ -81,11 +81,11 @@ def sort_with_rows(keys: Keys) -> tuple[Keys, RowIds]:
     for i in range(size):
         codes[i] = np.uint64(keys[i]) - low
         rows[i] = i
-    is_sorted = size < 1 << DIGIT_BITS and sort_by_insertion(codes, rows, PATIENCE * size)
+    is_sorted = size < 1 << DIGIT_BITS and sort_by_insertion(codes, rows, MOVES_PER_KEY * size)
     if not is_sorted:
         first_bit = max(bits - UPPER_BITS, 0)
         codes, rows = sort_digits(codes, rows, first_bit, bits)
-        if first_bit > 0 and not sort_by_insertion(codes, rows, PATIENCE * size):
+        if first_bit > 0 and not sort_by_insertion(codes, rows, MOVES_PER_KEY * size):
             codes, rows = sort_digits(codes, rows, 0, bits)
     ordered = np.empty(size, np.int64)
     for i in range(size):

@@ -1,4 +1,4 @@
-"""Sort keys: every orderable Arrow type as an int64 that compares like Spark compares the values.
+"""Sort keys: every orderable Arrow type as an int64 that compares as Spark compares the values.
 
 =====================  ========================================  ==============================
 type                   key                                       one unit of the key is
@@ -11,14 +11,14 @@ time of day            ticks since midnight                      the type's own 
 float, double          the bits, negative numbers flipped        the next double
 =====================  ========================================  ==============================
 
-In all but the last, equal differences of values are equal differences of keys, so band arithmetic
-is integer arithmetic on keys. Doubles: NaN is one key above infinity's, and -0.0 has 0.0's key::
+In all types but the last, equal differences of values are equal differences of keys, so bands are
+integer arithmetic on keys. Doubles: NaN's key is above that of infinity, -0.0 has the key of 0.0::
 
     value   -inf  ...  -1.0  ...  0.0  ...  1.0  ...  inf   NaN
     key        ascending int64 ------------------------------->
 
 Other types have a *coarse* key, which ascends with the values but may be equal for different ones:
-the first eight bytes of strings and binary, and about the nearest double of longer decimals.
+the first eight bytes of strings and binary, and a double near the value of longer decimals.
 """
 
 from dataclasses import dataclass
@@ -51,8 +51,8 @@ class KeyType:
 def key_type(type: pa.DataType, narrow: bool = False) -> KeyType | None:
     """Return how ``type`` becomes a key, or None if it has no order an int64 can hold.
 
-    ``narrow`` tells that one side of the comparison has at most 18 digits; then the other may have
-    more: what exceeds an int64 gets the first or last key, which no value of the narrow side has.
+    ``narrow`` says that one side of the comparison has at most 18 digits. Then the other may have
+    more: a value beyond int64 gets the first or last key, which no value of the narrow side has.
     """
     if pa.types.is_floating(type):
         return KeyType(type, floating=True)
@@ -75,7 +75,7 @@ def keys_per_second(type: pa.DataType) -> Fraction:
 
 
 def encode(array: pa.Array) -> Keys:
-    """Return the sort keys of an array of an orderable type; NULLs get any key.
+    """Return the sort keys of an array of an orderable type; NULLs get arbitrary keys.
 
     >>> encode(pa.array([1.5, float("nan"), -0.0, 0.0])).argsort(kind="stable").tolist()
     [2, 3, 0, 1]
@@ -93,9 +93,9 @@ def encode(array: pa.Array) -> Keys:
 
 
 def encode_coarse(array: pa.Array) -> Keys:
-    """Return keys that ascend with numbers, strings or binary; NULLs get any key.
+    """Return keys that ascend with numbers, strings or binary; NULLs get arbitrary keys.
 
-    Numbers get the key of a double that is off by a few units of its last place at most.
+    Numbers get the key of a double that is off by at most a few units in the last place.
 
     >>> encode_coarse(pa.array(["b", "abcdefgh1", "abcdefgh2"])).argsort(kind="stable").tolist()
     [1, 2, 0]
@@ -109,7 +109,7 @@ def encode_coarse(array: pa.Array) -> Keys:
 
 
 def nearby_doubles(array: pa.Array) -> NDArray[np.float64]:
-    """Return doubles near the values of decimals, without the cost of the nearest ones."""
+    """Return doubles near the values of decimals; the nearest ones would cost more."""
     low, high = words_of(array)
     unscaled = low.view(np.uint64).astype(np.float64) + high.astype(np.float64) * 2.0**64
     small = high == low >> 63  # where the sum of the words would round twice, and cancel
@@ -130,7 +130,7 @@ def encode_prefixes(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> Keys
 
 
 def numpy_of(array: pa.Array, fill: float) -> NDArray[Any]:
-    """Return the values as NumPy, ``fill`` for NULL, without a copy where there is no NULL."""
+    """Return the values as NumPy, ``fill`` for NULL, without a copy if there is no NULL."""
     if array.null_count:
         array = pc.fill_null(array, fill)
     return array.to_numpy(zero_copy_only=False)
@@ -144,7 +144,7 @@ def encode_doubles(values: NDArray[np.float64]) -> Keys:
 
 
 def unscaled(array: pa.Array) -> Keys:
-    """Return the unscaled integers of decimals, held to int64."""
+    """Return the unscaled integers of decimals, clamped to int64."""
     low, high = words_of(array)
     return np.where(high == low >> 63, low, np.where(high < 0, MIN_KEY, MAX_KEY))
 

@@ -1,4 +1,4 @@
-"""Splitters: keys that cut the key space into cells, each with about as many rows as the others.
+"""Splitters: keys that cut the key space into cells with about the same number of rows each.
 
 Cell i holds the keys from ``splitters[i - 1]`` up to, not including, ``splitters[i]``::
 
@@ -11,7 +11,7 @@ Algorithm 1): how many rows each cell had, and the least and the greatest key in
 lies in the cell where the running count passes its share, interpolated between the two keys. The
 formula as printed lacks the least key as an offset.
 
-A key that fills several cells takes the splitters of all of them, so equal splitters tell how
+A key that fills several cells takes the splitters of all of them, so repeated splitters show how
 heavy a cell is: see `weights`.
 """
 
@@ -46,7 +46,7 @@ class Histogram:
 
     @classmethod
     def of_cells(cls, keys: Keys, cells: Cells, number: int) -> "Histogram":
-        """Count keys whose cells are known, among so many."""
+        """Count keys whose cells are known, out of ``number`` cells."""
         histogram = cls.empty(number)
         count_keys(keys, cells, histogram.counts, histogram.least, histogram.greatest)
         return histogram
@@ -100,16 +100,16 @@ def from_sample(sample: Keys, cells: int) -> Keys:
 
 
 def adjust(histogram: Histogram, cells: int) -> Keys:
-    """Return splitters under which the same rows would fill so many cells alike (Algorithm 1).
+    """Return splitters that would spread the same rows evenly over ``cells`` (Algorithm 1).
 
-    Cells without rows are passed over: their share falls into the next one that has some.
+    Cells without rows are skipped: their share falls into the next cell that has some.
     """
     reached = np.cumsum(histogram.counts)
     shares = np.arange(1, cells) * histogram.total / cells
     owners = np.searchsorted(reached, shares)
     counts, least = histogram.counts[owners], histogram.least[owners]
     inside = (shares - (reached[owners] - counts)) / np.maximum(counts, 1)
-    # A span may exceed int64; as a double it loses digits, and a splitter need not be exact.
+    # A span may exceed int64. As a double it loses digits, but a splitter need not be exact.
     span = histogram.greatest[owners].astype(np.float64) - least.astype(np.float64)
     steps = np.minimum(inside * span, 2.0**63 - 1024).astype(np.int64)
     beyond = steps > MAX_KEY - np.maximum(least, 0)
@@ -118,7 +118,7 @@ def adjust(histogram: Histogram, cells: int) -> Keys:
 
 
 def weights(splitters: Keys) -> Keys:
-    """Return how many shares each cell holds: one, or none and several where splitters repeat.
+    """Return how many shares each cell holds: one, but none or several where splitters repeat.
 
     >>> weights(np.array([10, 20, 20, 50]))
     array([1, 1, 0, 2, 1])

@@ -1,7 +1,7 @@
 """The number of the tumbling window that a row is in, as one more equality.
 
 Two rows match only if they are in the same window, so its number is a key like any other: indexes,
-hashes and routing need not know of windows.
+hashes and routing need not know about windows.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.bound_terms import EqualityPart, RangePart
 from streamjoin.keys.operands import Side
 
-SAFE = 1 << 62
+LARGEST_SAFE = 1 << 62  # below it, the arithmetic of window numbers cannot overflow int64
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ def number_windows(times: Keys, length: Fraction, offset: Fraction) -> Keys:
     [-1, 0, 0, 1]
     """
     if length <= 1 or not times.size:
-        return times  # windows not longer than the resolution of times: one for each
+        return times  # windows no longer than the resolution of times: one per time
     parts = lcm(length.denominator, offset.denominator)  # of a unit, so that all is whole
     whole, start = int(length * parts), int(offset * parts)
     widest = max(abs(int(times.min())), abs(int(times.max())))
-    if parts * widest + start < SAFE and whole < SAFE:
+    if parts * widest + start < LARGEST_SAFE and whole < LARGEST_SAFE:
         return (times * parts - start) // whole
     return np.array([(int(time) * parts - start) // whole for time in times], np.int64)

@@ -1,7 +1,8 @@
 """Bands and inequalities bound to two schemas: computed as they are written, in Spark's types.
 
-How a condition is recognised decides its speed, never its answer. Recognition knows no types, so a
-`Band` may hold ends that SQL computes in different ones. With ``l.x`` a double, ``r.d`` a decimal::
+How a condition is recognised affects its speed, never its answer. Recognition knows no types, so a
+`Band` may have ends that SQL computes in different types. With ``l.x`` a double, ``r.d`` a
+decimal::
 
     l.x - r.d <= 0.2     r.d becomes a double, the difference is one          double
     l.x <= r.d + 0.2     the sum is a decimal, exact, and becomes a double    neither
@@ -9,12 +10,12 @@ How a condition is recognised decides its speed, never its answer. Recognition k
     l.d <= r.d + 2e-1    r.d becomes a double, so does l.d                    double
 
 * **exact**: the end is a difference of integer keys. Where it is compared with something that
-  rounds, the last key inside is found by trying (`last_inside`), with the rounding as written.
+  rounds, the last key inside is found by search (`last_inside`), with the rounding as written.
 * **double**: both operands become doubles, and `double_bands` computes as written.
 * If all ends of a band are exact, or all are double, one part answers it. Otherwise every end is an
-  inequality of its own, over operands that are evaluated as written, and a *coarse* part gives the
-  index a range with two ends: it is computed in doubles and widened by more than they can be off,
-  so it holds every match, and the inequalities choose.
+  inequality of its own, over operands evaluated as written, and a *coarse* part gives the index a
+  range with two ends: it is computed in doubles and widened by more than their error, so it holds
+  every match, and the inequalities decide.
 * Strings, binary and long decimals have coarse keys only; the condition itself is the residual.
 """
 
@@ -42,13 +43,13 @@ from streamjoin.keys.sort_keys import KeyType
 Way = Literal["exact", "double"]
 
 FARTHEST = 1 << 130  # no two decimals of 38 digits lie further apart, in units of their last digit
-FAR = 1 << 62
+WIDEST_EXACT = 1 << 62  # ends beyond it could reach the keys at the edge of int64
 EXACT_IN_DOUBLE = 1 << 52
 
 
 @dataclass(frozen=True)
 class BoundRanges:
-    """The range parts of one part of a condition, and what they leave for a look at the pairs."""
+    """The range parts for one part of a condition, and what remains to be checked on pairs."""
 
     parts: tuple[RangePart, ...]
     residual: str | None = None
@@ -63,7 +64,7 @@ def bind_ranges(source: Band | Inequality | NotEqual, schemas: Schemas) -> Bound
     if operands.key_type is not None:
         floating, exact = operands.key_type.floating, COMPARISONS[operator]
         return BoundRanges((RangePart(source, operands.compared(), floating, exact=exact),))
-    if isinstance(source, NotEqual):  # equal coarse keys may be of different values
+    if isinstance(source, NotEqual):  # equal coarse keys may belong to different values
         return BoundRanges((), source.sql())
     if pa.types.is_decimal(operands.type):
         band = as_band(source)
@@ -93,7 +94,7 @@ def _bind_band(source: Band, operands: Operands, schemas: Schemas) -> BoundRange
         doubles = bind_doubles(source, schemas)
         return BoundRanges((RangePart(source, operands.as_double(), True, doubles=doubles),))
     coarse: tuple[RangePart, ...] = ()
-    # A difference that is NaN has no place in the order of keys.
+    # A NaN difference has no place in the order of keys.
     has_nan = any(end.is_difference and "double" in end.ways for end in ends)
     if not has_nan and all(is_numeric(each) for end in ends for each in (*end.plain, end.own)):
         coarse = (_bind_coarse(source, operands, ends),)
@@ -148,14 +149,14 @@ class _End:
 
     @property
     def ways(self) -> set[Way]:
-        """How this end can be computed without another answer than as it is written."""
+        """The ways to compute this end that give the same answer as it is written."""
         value = self.bound.value
         if isinstance(value, timedelta) or not all(map(is_numeric, (*self.plain, self.own))):
             return self._ways_of_others()
         if kind(self.own) == "floating":
             return {"double"}
         if kind(self.other) == "floating" and not self.is_difference:
-            # The exact sum becomes a double; the sum of doubles may be another one.
+            # The exact sum becomes a double; the sum of doubles may differ from it.
             return {"double"} if not value or self._is_short(value) else set()
         ways: set[Way] = set()
         if self.key_type is not None and not self.key_type.floating and self.lost_scale is None:
@@ -165,7 +166,7 @@ class _End:
         return ways
 
     def _ways_of_others(self) -> set[Way]:
-        """Dates, times and durations are exact; text that was made a number is it if it is one."""
+        """Dates, times and durations are exact; text cast to a number is exact if the number is."""
         if self.key_type is None:
             return set()
         if self.key_type.floating:
@@ -181,14 +182,14 @@ class _End:
         return {"exact"}
 
     def _is_short(self, value: Decimal | float) -> bool:
-        """Whether doubles hold all that is computed: short integers and a whole constant."""
+        """Whether doubles hold every result exactly: short integers and a whole constant."""
         exact = [each for each in self.plain if kind(each) != "floating"]
         short = all(kind(each) == "integer" and each.bit_width <= 32 for each in exact)
         return short and abs(Decimal(value)) <= EXACT_IN_DOUBLE and value == int(value)
 
     @property
     def lost_scale(self) -> int | None:
-        """The least scale that operands and sums are rounded to, if they lose digits by it."""
+        """The smallest scale that operands and sums are rounded to, if that loses digits."""
         scales = [as_decimal(each).scale for each in self.plain if kind(each) != "floating"]
         types = [self.common]
         if not self.is_difference and self.bound.value:  # `_holds` rounds differences as written
@@ -207,7 +208,7 @@ class _End:
         return last_inside(lambda units: self._holds(units, is_lower), is_lower)
 
     def _holds(self, units: int, is_lower: bool) -> bool:
-        """Whether a difference of so many units of the key lies inside this end, as written."""
+        """Whether a difference of ``units`` of the key lies inside this end, as written."""
         value, own = self.bound.value, as_decimal(self.own)
         scale = self.common.scale if pa.types.is_decimal(self.common) else 0
         computed = rescale(units, scale, own.scale)
@@ -251,7 +252,7 @@ def rescale(value: int, scale: int, new_scale: int) -> int:
 
 
 def last_inside(holds: Callable[[int], bool], is_lower: bool) -> float:
-    """Return the last integer that holds on the way to the end: the least one of a lower end.
+    """Return the last integer inside an end: the smallest for a lower end, else the largest.
 
     >>> last_inside(lambda number: number <= 5, is_lower=False)
     5
@@ -267,7 +268,7 @@ def last_inside(holds: Callable[[int], bool], is_lower: bool) -> float:
 
 
 def whole_end(value: Fraction, closed: bool, is_lower: bool) -> float:
-    """Return the last integer inside an end: a strict one ends an integer earlier."""
+    """Return the last integer inside an end; a strict end may exclude one more."""
     if is_lower:
         return ceil(value) if closed else floor(value) + 1
     return floor(value) if closed else ceil(value) - 1
@@ -286,7 +287,7 @@ def in_keys(bound: Bound, key_type: KeyType) -> Fraction:
 
 
 def misfit(bound: Bound, key_type: KeyType) -> SchemaError:
-    """Return the error for a constant that a type cannot be moved by."""
+    """Return the error for a constant that cannot be added to a type."""
     return SchemaError(
         f"a difference of {bound.value!r} does not fit the type {key_type.type}: timestamps take "
         "an interval such as interval 5 seconds, numbers take a number"
@@ -294,7 +295,7 @@ def misfit(bound: Bound, key_type: KeyType) -> SchemaError:
 
 
 def _bind_exact(source: Band, operands: Operands, ends: list[_End]) -> RangePart | None:
-    """Return the band over integer keys; None if keys at the edge of int64 might be meant."""
+    """Return the band over integer keys; None if it might involve keys at the edge of int64."""
     key_type = operands.key_type
     assert key_type is not None
     following = iter(ends)
@@ -306,16 +307,16 @@ def _bind_exact(source: Band, operands: Operands, ends: list[_End]) -> RangePart
         for interval in source.intervals
     )
     if pa.types.is_decimal(key_type.type) and any(
-        FAR < abs(end) < inf for ends in exact for end in ends
+        WIDEST_EXACT < abs(end) < inf for ends in exact for end in ends
     ):
         return None  # keys at the edge of int64 may stand for larger values
     return RangePart(source, operands, False, exact=exact)
 
 
 def _bind_coarse(source: Band, operands: Operands, ends: "list[_End]") -> RangePart:
-    """Return a part whose ranges hold every match of a band of numbers, and a few rows more."""
+    """Return a part whose ranges hold every match of a band of numbers, and a few more rows."""
     lost = [end.lost_scale for end in ends]
-    # Each rounding moves a value by half a unit of the last digit that is left.
+    # Each rounding moves a value by up to half a unit of the last digit kept.
     slack = max((2.0 * 10.0**-scale for scale in lost if scale is not None), default=0.0)
     doubles = bind_coarse(source, slack)
     return RangePart(source, operands, True, doubles=doubles, coarse=True)

@@ -1,7 +1,7 @@
-"""What the user asked for, checked: `JoinOptions`, which the rest of the package goes by.
+"""What the user asked for, checked: `JoinOptions`, which the rest of the package relies on.
 
-It is made in one way only: each option by itself (`options`, `values`), then all of them together,
-with window and condition (`rules`). What needs the schemas is checked when these are known.
+There is one way to make it: check each option by itself (`options`, `values`), then all of them
+together with window and condition (`rules`). What needs the schemas is checked once they are known.
 
 Its fields are in the header of snapshots, so their names are a format.
 """
@@ -33,7 +33,7 @@ from streamjoin.windows import Window, parse_window, read_window
 
 @dataclass(frozen=True, kw_only=True)
 class JoinOptions:
-    """A join as it was asked for; `options` tells what each option means."""
+    """The options of a join; `options` says what each of them means."""
 
     on: str
     window: Window | None
@@ -58,7 +58,7 @@ class JoinOptions:
         time: ColumnPair = None,
         **options: Unpack[StreamOptions],
     ) -> "JoinOptions":
-        """Check what a `StreamJoin` is asked for."""
+        """Check the arguments of a `StreamJoin`."""
         return cls.check_given(on, window, time, STREAMS.read(options))
 
     @classmethod
@@ -71,10 +71,10 @@ class JoinOptions:
         is_finite: bool = False,
         **fixed: Any,
     ) -> "JoinOptions":
-        """Check all options together, with what does not need the schemas.
+        """Check all options together, as far as that is possible without the schemas.
 
-        ``is_finite`` tells that all rows are there. ``fixed`` are fields that the entry point does
-        not leave to its users.
+        ``is_finite`` says that all rows are known from the start. ``fixed`` are fields that the
+        entry point sets itself, not its users.
         """
         if isinstance(window, str):
             window = parse_window(window)
@@ -108,7 +108,7 @@ class JoinOptions:
             if (field := option.field or name) in saved  # an older version may lack it
         }
         if window is None or not window.closes:
-            options.pop("emit", None)  # of other windows it is no option, and "close"
+            options.pop("emit", None)  # other windows do not take it; they saved "close"
         return cls.check_given(saved["on"], window, saved["time"], STREAMS.read(options))
 
     def to_json(self) -> dict[str, Any]:
@@ -159,9 +159,9 @@ class JoinOptions:
     def joins_apart(self, plan: JoinPlan) -> bool:
         """Whether each window is joined for itself, when it closes or by an eager algorithm.
 
-        Otherwise an index over all rows finds the matches as rows come: of sliding windows, and of
-        tumbling ones where matches are wanted early and an index is asked for, or the condition has
-        a band or an inequality.
+        Otherwise an index over all rows finds the matches as rows arrive: for sliding windows, and
+        for tumbling ones if matches are wanted early and either the user asked for an index, or the
+        condition has a band or an inequality.
         """
         if not self.closes or self.emit == "close" or self.follows_rows:
             return self.closes
@@ -175,9 +175,9 @@ def read_condition(
     left: pa.Schema | None = None,
     right: pa.Schema | None = None,
 ) -> Condition:
-    """Return the parts of a condition; windows that follow rows are cut by written equalities.
+    """Return the parts of a condition; sessions are cut by the equalities as they are written.
 
-    A `Condition` is read again: with the schemas there may be more that an index can find.
+    A `Condition` is read again: knowing the schemas, there may be more that an index can find.
     """
     condition = recognise(on.sql() if isinstance(on, Condition) else on, left, right)
     follows_rows = window is not None and window.follows_rows

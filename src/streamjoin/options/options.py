@@ -1,7 +1,7 @@
-"""The options of a join, each written down once: who takes it, what it means, what it may be.
+"""The options of a join, each defined once: what takes it, what it means, what it may be.
 
-``on``, ``window`` and ``time`` say what to join. All else is an option, given by its name. A class
-below is a group of options that the same entry points take; an entry point takes some groups::
+``on``, ``window`` and ``time`` say what to join. Everything else is a keyword option. Each class
+below is a group of options that the same entry points take::
 
                         EveryJoin   InProcess   EveryStream   OwnClock   OnSpark
     join_tables             x           x
@@ -12,17 +12,17 @@ below is a group of options that the same entry points take; an entry point take
     streamjoin join         x           x
     streamjoin explain      x           x            x            x
 
-An entry is a name, a type, and an `Option`. From it follow the signatures (`show_options` in
-`signatures`), which type checkers read from the same classes; the docstrings; the options of the
-command line; the keys of job files; and the first check. To add an option:
+An entry is a name, a type and an `Option`. From it follow the signatures (`show_options` in
+`signatures`; type checkers read the same classes), the docstrings, the options of the command line,
+the keys of job files, and the first check. To add an option, write
 
-1. an entry here, in the group of those who take it, and if no function of `values` reads it, one
-   there;
+1. an entry here, in the group of the entry points that take it, and a function in `values` if none
+   there reads such a value yet;
 2. a field of `JoinOptions` in `checked`, which is what the rest of the package sees, and in
-   `rules` what it may not be together with;
-3. its meaning: whatever does what it says.
+   `rules` what it cannot be combined with;
+3. the code that does what it says.
 
-This module loads neither kernels nor Arrow: the command line shows its help from it.
+This module loads neither kernels nor Arrow, since ``--help`` is made from it.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,19 +60,19 @@ from streamjoin.windows.durations import Duration
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option beside its name and its type."""
+    """What is known of an option besides its name and its type."""
 
     default: Any
-    meaning: str  # in the words of a docstring; the first sentence is the help of a command
+    meaning: str  # for docstrings; its first sentence is the help on the command line
     read: Callable[[str, Any], Any] = keep  # takes name and value, returns what a join keeps
     write: Callable[[Any], Any] = lambda value: value  # and back, for snapshots
-    field: str | None = ""  # of `JoinOptions`; empty: like the name; None: none, the caller's own
-    instead: str = "leave it out"  # the way out where it has no use
+    field: str | None = ""  # of `JoinOptions`; "" means the option's name, None means no field
+    instead: str = "leave it out"  # the way out where the option has no use
     in_job: bool = True  # whether it is a key of [join] in a job file
 
 
 def list_knobs() -> str:
-    """Say which knobs there are, and whose they are."""
+    """List the knobs, and the algorithms they belong to."""
     knobs: dict[str, list[str]] = {}
     for entry in CATALOGUE:
         for knob in entry.knobs:
@@ -89,10 +89,10 @@ class EveryJoin(TypedDict, total=False):
             "auto",
             '``"auto"``, or the structure to keep windows in: '
             f"{describe_family(Family.SUBWINDOWS)}; for two inequalities or bands at once, "
-            f"{describe_family(Family.TWO_KEYS)}; or, for rows that come a few at a time, "
+            f"{describe_family(Family.TWO_KEYS)}; or, for rows that arrive a few at a time, "
             f"{describe_family(Family.WHOLE_WINDOWS)}. For equalities in tables and in windows "
-            f"that close: {describe_family(Family.LAZY)}, when all rows are there, or "
-            f"{describe_family(Family.EAGER)}, as rows come.",
+            f"that close: {describe_family(Family.LAZY)}, once all rows are known, or "
+            f"{describe_family(Family.EAGER)}, as rows arrive.",
             read_algorithm,
         ),
     ]
@@ -101,7 +101,7 @@ class EveryJoin(TypedDict, total=False):
         Option(
             None,
             "Count windows: the columns that give arrival order within one push, micro-batch or "
-            "table; without, left first.",
+            "table; without them, left comes first.",
             read_pair,
         ),
     ]
@@ -109,7 +109,7 @@ class EveryJoin(TypedDict, total=False):
         Knobs | None,
         Option(
             None,
-            f'Knobs of an algorithm, such as ``{{"bits": 10}}``: {list_knobs()}.',
+            f'Settings of an algorithm, such as ``{{"bits": 10}}``: {list_knobs()}.',
             read_knobs,
             write=lambda pairs: dict(pairs) or None,
         ),
@@ -123,10 +123,10 @@ class InProcess(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "How many threads probe; all cores if None. That of a `StreamJoin` may be set while it "
-            "runs.",
+            "How many threads probe; all processors if None. It can be changed while a "
+            "`StreamJoin` runs.",
             read_threads,
-            instead="ask for more cores=, which have a thread each",
+            instead="ask for more cores=, each of which has one thread",
         ),
     ]
 
@@ -138,10 +138,11 @@ class EveryStream(TypedDict, total=False):
         Ordered,
         Option(
             "none",
-            'The order of matches: ``"none"``; ``"outer"``, those of an earlier row come first, '
-            'counted through both streams; ``"inner"``, in addition those of one row oldest first; '
-            "or a number p, where only groups of p rows of the other stream are in order. On Spark "
-            "it is an order by columns that are added, ``_arrival`` and ``_matched``.",
+            'The order of matches: ``"none"``; ``"outer"``, the matches of an earlier row come '
+            'first, counted over both streams; ``"inner"``, in addition those of one row come '
+            "oldest first; or a number p: as inner, but only groups of p rows of the other stream "
+            "are in order. On Spark, matches get two columns to sort by, ``_arrival`` and "
+            "``_matched``.",
             read_ordered,
             instead="leave it out, and sort the result",
         ),
@@ -151,28 +152,28 @@ class EveryStream(TypedDict, total=False):
         Option(
             None,
             'Tumbling and session windows: ``"close"`` returns their matches when the watermark '
-            'has passed their end, ``"eager"`` as rows come, ``"auto"`` as suits ``optimize`` '
-            'best. The pairs are the same. None means ``"close"``, or ``"eager"`` for algorithms '
-            "that join rows as they come.",
+            'has passed their end, ``"eager"`` as rows arrive, ``"auto"`` whichever suits '
+            '``optimize`` best. The pairs are the same. None means ``"close"``, or ``"eager"`` for '
+            "algorithms that join rows as they arrive.",
             read_emit,
-            instead="leave it out: the rows of tables are joined all together",
+            instead="leave it out: tables are joined all at once",
         ),
     ]
     optimize: Annotated[
         str,
         Option(
             GOALS[0],
-            'What ``"auto"`` looks at: ``"throughput"`` (the last match comes early), '
+            'What ``"auto"`` optimizes: ``"throughput"`` (the last match comes early), '
             '``"latency"`` (a match comes soon after the later of its rows) or '
             '``"progressiveness"`` (half of the matches come early).',
             read_optimize,
-            instead="leave it out: the rows of tables are joined all together",
+            instead="leave it out: tables are joined all at once",
         ),
     ]
 
 
 class OwnClock(TypedDict, total=False):
-    """Options of streams in this process, which Spark answers in its own way."""
+    """Options of streams in this process; Spark has its own ways to say the same."""
 
     delay: Annotated[
         Duration | None,
@@ -183,37 +184,37 @@ class OwnClock(TypedDict, total=False):
             read_microseconds,
             write_microseconds,
             field="delay_us",
-            instead="leave it out; a stream of Spark says it by withWatermark",
+            instead="leave it out; on Spark, use withWatermark",
         ),
     ]
     batch_rows: Annotated[
         int | None,
         Option(
             None,
-            "Batch mode: rows wait until there are so many, then they are joined together, which "
+            "Batch mode: rows wait until there are this many, then they are joined together, which "
             "costs less per row.",
             read_batch_rows,
-            instead="leave it out; a stream of Spark says it by its trigger",
+            instead="leave it out; on Spark, the trigger decides",
         ),
     ]
     batch_time: Annotated[
         Duration | None,
         Option(
             None,
-            "Batch mode: rows wait until the first has waited for so long; with ``batch_rows``, "
-            "whichever comes first. `push` looks at the clock, an empty ``push()`` too; `flush` "
+            "Batch mode: rows wait until the first has waited this long; with ``batch_rows``, "
+            "whichever comes first. `push` looks at the clock, even an empty ``push()``; `flush` "
             "does not wait.",
             read_microseconds,
             write_microseconds,
             field="batch_us",
-            instead="leave it out; a stream of Spark says it by its trigger",
+            instead="leave it out; on Spark, the trigger decides",
         ),
     ]
     cores: Annotated[
         int | None,
         Option(
             None,
-            "Spread the windows over so many join cores, each a thread with a part of the rows "
+            "Spread the windows over this many join cores, each a thread with a part of the rows "
             "(SplitJoin); one if None.",
             read_cores,
             write=lambda cores: None if cores == 1 else cores,
@@ -239,8 +240,8 @@ class OnSpark(TypedDict, total=False):
         int | None,
         Option(
             None,
-            "How many parallel joiners; None means ``spark.sql.shuffle.partitions`` for streams, "
-            "and as many as the size asks for with tables.",
+            "How many parallel joiners. None means ``spark.sql.shuffle.partitions`` for streams, "
+            "and as many as their size calls for with tables.",
             read_spark_cores,
             field=None,
         ),
@@ -249,7 +250,7 @@ class OnSpark(TypedDict, total=False):
         str,
         Option(
             "streamjoin",
-            "Under which `StreamingQueryProgress.observedMetrics` shows this join's metrics.",
+            "The name of this join's metrics in `StreamingQueryProgress.observedMetrics`.",
             field=None,
             in_job=False,  # the sink's
         ),
@@ -258,9 +259,8 @@ class OnSpark(TypedDict, total=False):
         str | None,
         Option(
             None,
-            "Streams: the ``checkpointLocation`` that the query will have. After a restart its "
-            "first batch then goes to the cores that need it, and not to all; it changes nothing "
-            "else.",
+            "Streams: the query's ``checkpointLocation``. After a restart, the first batch then "
+            "goes only to the cores that need it instead of to all; it changes nothing else.",
             field=None,
             in_job=False,  # the sink's
         ),
@@ -300,7 +300,7 @@ class EntryPoint:
         return get_type_hints(self.options, include_extras=True)
 
     def read(self, options: Mapping[str, Any]) -> "Given":
-        """Read all options, those that were not given by their defaults; refuse unknown ones."""
+        """Read all options, with defaults for those not given; refuse unknown ones."""
         for name, value in options.items():
             if name not in self.table:
                 refuse_option(self, name, value)
@@ -313,18 +313,18 @@ class EntryPoint:
 
 @dataclass(frozen=True)
 class Given:
-    """All options of an entry point, each checked by itself."""
+    """All options passed to an entry point, each checked by itself."""
 
     entry: EntryPoint
-    asked: Mapping[str, Any]  # as they were given; the others are missing
-    values: dict[str, Any]  # of all of them, as a join keeps them
+    asked: Mapping[str, Any]  # as the user gave them; the others are missing
+    values: dict[str, Any]  # all of them, as a join keeps them
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Those that `JoinOptions` has fields for."""
+        """The options that `JoinOptions` has fields for."""
         table = self.entry.table
         return {
             option.field or name: self.values[name]

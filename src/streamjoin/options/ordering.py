@@ -1,9 +1,9 @@
 """The option ``ordered``: which matches come first.
 
-``outer`` promises that the matches of an earlier row come before those of a later one; ``inner``
-that, in addition, the matches of one row come oldest first, by the other row's place in its
-stream. A precision p promises less: the places are taken in groups of p, and only the groups are
-in order. `joins.punctuation` tells what keeps the promise.
+``outer`` promises that the matches of an earlier row come before those of a later one. ``inner``
+promises in addition that the matches of one row come oldest first, by the other row's place in its
+stream. A precision p promises less: places are grouped by p, and only the groups are in order.
+`joins.ordering` describes what keeps the promise.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
-"""What options may not be together, and with which windows and conditions.
+"""Which options cannot be combined with each other, with a window or with a condition.
 
-Each message has the value, the rule and the way out. What an option may be by itself is in
-`values`.
+Each message has the value, the rule and the way out. `values` checks each option by itself.
 """
 
 from collections.abc import Mapping
@@ -26,12 +25,12 @@ def list_windows(is_timed: bool) -> str:
 
 
 def list_examples(is_timed: bool | None = None) -> str:
-    """Show how the windows are called that look at event times, that do not, or all."""
+    """Show example calls: of windows that look at event times, of those that do not, or of all."""
     return join_words(each.example for each in WINDOWS if is_timed in (None, each.is_timed))
 
 
 def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
-    """Refuse what is no window, and columns and delays that a window has no use for, or lacks."""
+    """Refuse what is not a window, and columns or delays that the window cannot use, or lacks."""
     if window is not None and not isinstance(window, Window):
         raise WindowError(
             f"window={window!r} is not a window; pass {', '.join(each.example for each in WINDOWS)}"
@@ -62,7 +61,7 @@ def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
 
 
 def check_spread(window: Window | None, fields: Mapping[str, Any]) -> None:
-    """Refuse to spread windows over cores that close as a whole, or to order their results."""
+    """Refuse cores and an order of results for windows that close."""
     is_ordered = fields.get("ordered", "none") != "none"
     if window is not None and window.closes and (fields.get("cores") or is_ordered):
         raise WindowError(
@@ -72,13 +71,13 @@ def check_spread(window: Window | None, fields: Mapping[str, Any]) -> None:
 
 
 def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> None:
-    """Refuse times to give matches that a window or an algorithm does not have."""
+    """Refuse an ``emit`` or ``optimize`` that the window or the algorithm cannot follow."""
     closes = window is not None and window.closes
     given = "emit" if emit is not None else "optimize" if optimize != GOALS[0] else ""
     if given and not closes:
-        when = "as rows come"
+        when = "as rows arrive"
         if window is None:
-            when = "all together, since all rows of tables are there"
+            when = "all at once, since tables have all their rows from the start"
         raise WindowError(
             f"{given}={emit or optimize!r} is for windows that close; with window={window!r} leave "
             f"it out: matches are returned {when}"
@@ -92,45 +91,45 @@ def check_emit(algorithm: str, window: Window | None, emit: str | None, optimize
         check_finite(algorithm)
     if algorithm in EAGER and not takes_eager(window):
         raise WindowError(
-            f"algorithm={algorithm!r} joins a TumblingWindow as its rows come; with "
+            f"algorithm={algorithm!r} joins a TumblingWindow as its rows arrive; with "
             f"window={window!r} choose 'auto'"
         )
     if algorithm in EAGER and emit == "close":
         raise StreamJoinError(
-            f"algorithm={algorithm!r} returns matches as rows come, and emit='close' asks for them "
-            f"at the end; leave emit out, or choose {quote_words(LAZY)}"
+            f"algorithm={algorithm!r} returns matches as rows arrive, and emit='close' asks for "
+            f"them at the end; leave emit out, or choose {quote_words(LAZY)}"
         )
     if algorithm in LAZY and emit == "eager":
         others = EAGER if takes_eager(window) else ["auto"]
         raise StreamJoinError(
             f"algorithm={algorithm!r} joins a window when it closes, and emit='eager' asks for "
-            f"matches as rows come; leave emit out, or choose {quote_words(others)}"
+            f"matches as rows arrive; leave emit out, or choose {quote_words(others)}"
         )
 
 
 def takes_eager(window: Window | None) -> bool:
-    """Whether an eager algorithm can join a window: it must be known which one a row is in."""
+    """Whether eager algorithms can join the window: a row must tell which window it is in."""
     return window is not None and window.closes and not window.follows_rows
 
 
 def resolve_emit(algorithm: str, window: Window | None, emit: str | None, optimize: str) -> str:
-    """Return when matches are given; ``"auto"`` is left to each window that opens, if it can be."""
+    """Return when matches are returned; ``"auto"`` stays, if each window can decide as it opens."""
     if emit == "auto" and not takes_eager(window):
         return "close" if algorithm in LAZY or optimize == "throughput" else "eager"
     return emit or ("eager" if algorithm in EAGER else "close")
 
 
 def check_finite(algorithm: str) -> None:
-    """Refuse an algorithm for rows that come, where tables are joined."""
+    """Refuse an eager algorithm for tables."""
     if algorithm in EAGER:
         raise StreamJoinError(
-            f"algorithm={algorithm!r} joins rows as they come, and those of tables are all there "
-            f"at once; choose one of {quote_words(LAZY)}, or leave algorithm out"
+            f"algorithm={algorithm!r} joins rows as they arrive, but tables have all their rows "
+            f"from the start; choose one of {quote_words(LAZY)}, or leave algorithm out"
         )
 
 
 def check_tuning(algorithm: str, tuning: Mapping[str, Any], threads: int) -> None:
-    """Refuse knobs that an algorithm does not have, and what they cannot be set to."""
+    """Refuse knobs that the algorithm does not have, and values that a knob cannot take."""
     knobs = {} if algorithm == "auto" else {each.name: each for each in ALGORITHMS[algorithm].knobs}
     for name, value in tuning.items():
         if name not in knobs:
@@ -154,7 +153,7 @@ def check_tuning(algorithm: str, tuning: Mapping[str, Any], threads: int) -> Non
 
 
 def check_condition(condition: Condition, algorithm: str, has_time: bool) -> None:
-    """Refuse a condition that would need every pair to be compared, unless that is asked for."""
+    """Refuse a condition that needs every pair compared, unless the user asked for that."""
     # Columns without an alias may still turn out to make a key, once the schemas are known.
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     keyed = has_time or unknown or any(not isinstance(part, Residual) for part in condition)
@@ -165,7 +164,7 @@ def check_condition(condition: Condition, algorithm: str, has_time: bool) -> Non
 
 
 def check_connectives(condition: Condition) -> None:
-    """Refuse a condition without a key because of what its parts are combined by."""
+    """Refuse a condition that has no key because of how its parts are combined."""
     for part in condition.residuals:
         tree = parse_expression(part.expression).unnest()
         if isinstance(tree, exp.BitwiseAnd | exp.BitwiseOr):
@@ -184,7 +183,7 @@ def check_connectives(condition: Condition) -> None:
 
 
 def check_key(algorithm: str, has_key: bool, on: str) -> None:
-    """Refuse a join without a key to index by, unless every pair is asked for."""
+    """Refuse a join without a key to index by."""
     if not has_key and algorithm != "scan":
         raise ConditionError(
             f"the condition {shorten(on)!r} has no part that a join can use as a key, so every "
@@ -217,5 +216,5 @@ def check_ranges(algorithm: str, ranges: int, on: str) -> None:
 
 
 def shorten(on: str) -> str:
-    """Return a condition as it fits into a message."""
+    """Cut a condition to a length that fits into a message."""
     return on if len(on) <= LONGEST_QUOTE else f"{on[: LONGEST_QUOTE - 4]} ..."

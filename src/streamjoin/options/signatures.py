@@ -1,9 +1,9 @@
 """Options as ``help()`` and IDEs show them: in the signature, and in the docstring.
 
-A function that takes ``**options: Unpack[StreamOptions]`` is checked by type checkers, and shows
-nothing but ``**options``. `show_options` replaces that in its signature by the options themselves,
-with types and defaults, the line ``{options}`` of its docstring by what they mean, and the line
-``{window}`` by the windows that there are.
+Type checkers understand ``**options: Unpack[StreamOptions]``, but ``help()`` shows no more than
+``**options``. `show_options` puts the options themselves into the signature, with types and
+defaults, and replaces the line ``{options}`` of the docstring by what they mean, and the line
+``{window}`` by the windows.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from streamjoin.options.options import EntryPoint
 from streamjoin.options.values import join_words
 from streamjoin.windows import WINDOWS
 
-WIDTH = 96  # of a paragraph
+WIDTH = 96  # of a paragraph, in characters
 Shown = TypeVar("Shown", bound=Callable[..., object])
 
 
@@ -30,7 +30,7 @@ def show_options(entry: EntryPoint) -> Callable[[Shown], Shown]:
             for (name, option), kind in zip(entry.table.items(), entry.types.values(), strict=True)
         ]
         shown.__signature__ = own.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
-        if shown.__doc__ is not None:  # with -OO there is none
+        if shown.__doc__ is not None:  # it is with -OO
             text = cleandoc(shown.__doc__)
             text = text.replace("{options}", describe_options(entry))
             shown.__doc__ = text.replace("    {window}", as_paragraph(describe_windows()))
@@ -47,7 +47,7 @@ def describe_options(entry: EntryPoint) -> str:
 
 
 def describe_windows() -> str:
-    """Return which windows there are, and how they are written in text."""
+    """List the windows, and how they are written as text."""
     kinds = join_words(f"`{kind.__name__}` ({kind.pairs})" for kind in WINDOWS)
     texts = ", ".join(f'``"{text}"``' for kind in WINDOWS for text in kind.texts)
     return f"{kinds}; or one of them as text: {texts}."

@@ -1,7 +1,6 @@
-"""What one option may be set to: each function returns the value as a join keeps it.
+"""What each option may be set to: each function returns the value as a join keeps it.
 
-A message has the value, the rule and the way out. What options may not be together is said in
-`rules`.
+A message has the value, the rule and the way out. `rules` says what cannot be combined.
 """
 
 import os
@@ -18,7 +17,7 @@ ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 Knobs = Mapping[str, int]
 Ordered = str | int  # "none", "outer", "inner", or a precision
 
-MOST_THREADS = 1024  # more than any machine of today has use for
+MOST_THREADS = 1024  # more than any machine of today can use
 EMITS = ("close", "eager", "auto")
 GOALS = ("throughput", "latency", "progressiveness")
 ORDERS = ("none", "outer", "inner")
@@ -40,7 +39,7 @@ def read_algorithm(name: str, value: Any) -> str:
 
 
 def read_pair(name: str, value: Any) -> tuple[str, str] | None:
-    """Read one column name a side."""
+    """Read one column name per side."""
     if value is None or isinstance(value, str):
         return None if value is None else (value, value)
     names = tuple(value) if isinstance(value, Sequence) else ()
@@ -52,7 +51,7 @@ def read_pair(name: str, value: Any) -> tuple[str, str] | None:
 
 
 def read_amount(name: str, value: Any, what: str, most: int = sys.maxsize) -> int | None:
-    """Read a number of something, from 1; ``what`` tells what, and what None means."""
+    """Read a number from 1; ``what`` says of what, and what None means."""
     if value is not None and (type(value) is not int or not 1 <= value <= most):
         raise StreamJoinError(f"{name}={value!r}: give the number of {what}")
     return value
@@ -92,11 +91,11 @@ def write_microseconds(value: int | None) -> timedelta | None:
 
 
 def read_emit(name: str, value: Any) -> str | None:
-    """Read when matches are given; None is decided by `rules.resolve_emit`."""
+    """Read when matches are returned; `rules.resolve_emit` decides what None means."""
     if value is not None and value not in EMITS:
         raise StreamJoinError(
             f"{name}={value!r} does not exist; choose 'close', to join a window when it closes, "
-            "'eager', to return matches as rows come, or 'auto'"
+            "'eager', to return matches as rows arrive, or 'auto'"
         )
     return value
 
@@ -131,7 +130,7 @@ def read_routing(name: str, value: Any) -> str:
 
 
 def read_knobs(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
-    """Read knobs; `rules.check_tuning` knows which ones an algorithm has."""
+    """Read knobs; `rules.check_tuning` checks them against the algorithm."""
     if value is None:
         return ()
     if not isinstance(value, Mapping):

@@ -6,9 +6,9 @@ from streamjoin.api.explain import (
     NEXT,
     describe_algorithm,
     describe_emit,
+    describe_index,
     describe_tuning,
     joins_whole,
-    split,
 )
 from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
@@ -35,7 +35,7 @@ def explain_join(
     # Those of tables probe an index, but for sessions.
     waits = not tables or config.follows_rows
     whole = waits and config.closes and joins_whole(keys, inputs.config)
-    index, others = split(keys, inputs.config, whole)
+    index, others = describe_index(keys, inputs.config, whole)
     check_key(config.algorithm, plan.has_key, config.on)
     advice = advise(config.algorithm)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"

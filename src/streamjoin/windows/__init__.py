@@ -1,4 +1,4 @@
-"""Which pairs are close enough in time, or in arrival, to be joined: one file for each window.
+"""Which pairs are close enough in time, or in arrival, to be joined: one file per window.
 
 Nothing here loads more than the standard library.
 """
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def parse_window(text: str) -> Window:
-    """Read a window as it is written in text; what begins with no word of its own is a duration.
+    """Read a window from text; a text without one of the words below is a duration.
 
     >>> parse_window("10 minutes")
     TimeWindow(before='10 minutes', after='10 minutes')

@@ -1,14 +1,14 @@
-"""What a window says of itself; the rest of the package asks it, and never for its type.
+"""What a window says about itself; the rest of the package asks it, and never tests its type.
 
-A window is a frozen dataclass in a file of its own. It holds its fields and checks them, reads and
-prints itself as text and as JSON, and answers three questions with yes or no (`Window.is_timed`,
+A window is a frozen dataclass in its own file. It holds and checks its fields, reads and prints
+itself as text and as JSON, and answers three yes-or-no questions (`Window.is_timed`,
 `Window.closes`, `Window.follows_rows`). What a join does with it follows from its `Shape`: numbers
 that `plans.binding` turns into parts of a plan, and `joins.sliding.sizes` into subwindows.
 
 To add a window: one file here, one line in ``windows/__init__``, its name in the package's
 ``__init__``; and, if no `Shape` describes it, a field of that, its part of a plan, and a join.
 
-Invariants of every window, which ``tests/windows/test_contract.py`` holds each of them to:
+Invariants of every window, checked by ``tests/windows/test_contract.py``:
 
 1. ``window.flip().flip() == window``.
 2. ``repr(window)`` builds an equal window; ``str(window)`` is the same without quotes.
@@ -26,7 +26,7 @@ EQUAL_TIMES = "To pair equal times only, put the equality into the condition, e.
 
 @dataclass(frozen=True)
 class Shape:
-    """How a window pairs rows, in numbers; a window has one of these.
+    """How a window pairs rows, in numbers; a window sets exactly one of these fields.
 
     Times are in microseconds, and ``l.t - r.t`` is what a band bounds.
     """
@@ -34,7 +34,7 @@ class Shape:
     band_us: tuple[int, int] | None = None  # least and greatest l.t - r.t of a pair
     buckets_us: tuple[int, int] | None = None  # length and offset: pairs are in the same bucket
     gap_us: int | None = None  # the longest pause between neighbours of a session
-    counts: tuple[int, int] | None = None  # rows of left and right that a row of the other meets
+    counts: tuple[int, int] | None = None  # how many left and right rows a row of the other meets
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Window(ABC):
     """Whether it ends as a whole, once the watermark has passed it; otherwise it slides."""
 
     follows_rows: ClassVar[bool] = False
-    """Whether rows decide where it begins and ends, those of equal keys for themselves.
+    """Whether rows decide where it begins and ends, separately for each value of the keys.
 
-    Then every row counts, also one that no condition lets match.
+    Then every row counts, even one that the condition does not let match.
     """
 
     unit: ClassVar[str] = "window"  # what one of them is called
@@ -66,7 +66,7 @@ class Window(ABC):
     @property
     @abstractmethod
     def span_us(self) -> int | None:
-        """How far apart rows of one window may be; of sessions, neighbours; None if any time."""
+        """How far apart rows may be (in sessions, neighbours); None if there is no limit."""
 
     @abstractmethod
     def flip(self) -> Self:
@@ -75,15 +75,15 @@ class Window(ABC):
     @classmethod
     @abstractmethod
     def from_text(cls, text: str) -> Self | None:
-        """Read a text; None if it is not written like this window."""
+        """Read a text; None if it is not the text of such a window."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:
-        """Make a window of its fields."""
+        """Make a window from its fields."""
 
     def to_json(self) -> dict[str, int]:
-        """Return the fields; their names tell which window it is."""
+        """Return the fields; their names identify the kind of window."""
         return asdict(self)
 
     def __str__(self) -> str:

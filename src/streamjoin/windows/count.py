@@ -99,7 +99,7 @@ class CountWindow(Window):
 
 
 def _check_size(value: SupportsIndex) -> int:
-    """Return a size; refuse what is no number of rows."""
+    """Return a size; refuse what is not a number of rows."""
     if not isinstance(value, bool):
         try:
             count = index(value)

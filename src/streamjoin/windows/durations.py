@@ -20,7 +20,7 @@ from streamjoin.errors import WindowError
 Duration: TypeAlias = str | timedelta | int
 
 _LARGEST = 2**63 - 1
-MOST_DIGITS = 1000  # of an amount, which Python reads up to 4,300
+MOST_DIGITS = 1000  # of an amount; Python itself reads up to 4,300
 _EXAMPLES = '"10 minutes", "1 hour 30 minutes", "500 ms", a timedelta, or an integer (milliseconds)'
 
 _MICROSECONDS = {
@@ -50,9 +50,9 @@ _TERM = re.compile(r"\s*,?\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zA-Zµμ]+)", 
 
 
 def parse_duration(value: Duration, *, instead: str = "Write it without the sign.") -> int:
-    """Give a duration in whole microseconds; an integer counts milliseconds.
+    """Return a duration in whole microseconds; an integer counts milliseconds.
 
-    ``instead`` is the way out for who gives a negative one.
+    ``instead`` is the way out that the message for a negative duration gives.
 
     >>> parse_duration("10 minutes"), parse_duration("1h 30min"), parse_duration(500)
     (600000000, 5400000000, 500000)

@@ -1,8 +1,8 @@
-"""Windows that follow the rows: a session lasts while no pause is longer than the gap.
+"""Windows that follow the rows: a session lasts until a pause is longer than the gap.
 
-A session goes on while no pause between neighbours, of whichever stream, is longer than the gap,
-and ends where one is. Rows of both streams with equal values in the equalities of the condition
-make sessions of their own; without an equality, all rows together do::
+Neighbours, of either stream, are in the same session unless the pause between them is longer than
+the gap. Rows of both streams that agree in the condition's equalities form sessions of their own;
+without an equality, all rows do together::
 
     SessionWindow("10 minutes")
 
@@ -11,8 +11,8 @@ make sessions of their own; without an equality, all rows together do::
             |------------- one -----------|  11 minutes  |-- two --|
 
 A pause of exactly the gap does not end a session: Spark's ``session_window`` and Flink join windows
-that touch. A gap is a fixed time; Spark's gap of ``1 day`` follows the clocks of its time zone and
-has 23 hours when they go forward, where ``24 hours`` is ours.
+that touch. A gap is a fixed time: ``1 day`` is ``24 hours``. Spark's ``1 day`` follows the clocks
+of its time zone, and has 23 hours when they go forward.
 
 It treats left and right alike: flipping changes nothing.
 

@@ -9,7 +9,7 @@ right rows inside it, both ends included, are its partners::
     right   10:02   10:03   10:05   10:06   10:07
               .       x       x       x       .        l.t - before <= r.t <= l.t + after
 
-Seen from a right row the two ends change places: that is `TimeWindow.flip`, so code for one side
+Seen from a right row, the two ends change places: `TimeWindow.flip` does that, so code for one side
 serves both. The result depends neither on arrival nor on how the input is cut into batches.
 
 Invariant: ``0 <= before_us``, ``0 <= after_us``, at least one of them positive, both below 2**63.
@@ -103,7 +103,7 @@ class TimeWindow(Window):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read both ends, or one duration; it is what a text means that no other window reads."""
+        """Read both ends, or one duration; any text that no other window reads comes here."""
         if match := _BEFORE_AFTER.fullmatch(text):
             return cls(before=match["before"], after=match["after"])
         return cls(text)

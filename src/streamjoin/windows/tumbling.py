@@ -1,9 +1,9 @@
 """Windows of one length, side by side: pairs in the same stretch of time.
 
 A `TumblingWindow` cuts time into stretches of one length, the same for all rows, and pairs the rows
-inside a stretch, its beginning included and its end not. The stretches are counted from 1970-01-01
-00:00 UTC plus the offset, before 1970 too, whatever the time zone: a day is 24 hours from midnight
-UTC. Spark's ``window`` function and Flink count alike::
+inside a stretch, including its beginning but not its end. Stretches are counted from 1970-01-01
+00:00 UTC plus the offset (backwards before 1970), whatever the time zone: a day is 24 hours from
+midnight UTC. Spark's ``window`` function and Flink count the same way::
 
     TumblingWindow("10 minutes", offset="5 minutes")
 

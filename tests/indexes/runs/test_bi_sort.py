@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamjoin.indexes.runs.bi_sort import BUFFER_CAPACITY, BISort
-from streamjoin.indexes.runs.sorted_run import FINE, KEYS, PAD, SortedRun
+from streamjoin.indexes.runs.sorted_run import COARSE_KEYS, FINE_KEYS, PAD, SortedRun
 from streamjoin.kernels.compile import MAX_KEY
 
 
@@ -96,7 +96,17 @@ def test_sealing_drops_the_slack():
     assert index.nbytes < before // 10
 
 
-@pytest.mark.parametrize("capacity", [1, KEYS - 1, KEYS, KEYS + 1, KEYS * FINE, KEYS * FINE + 1])
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        1,
+        FINE_KEYS - 1,
+        FINE_KEYS,
+        FINE_KEYS + 1,
+        FINE_KEYS * COARSE_KEYS,
+        FINE_KEYS * COARSE_KEYS + 1,
+    ],
+)
 def test_a_run_is_padded_at_any_capacity(capacity):
     run = SortedRun(capacity)
     run.check()

@@ -13,7 +13,7 @@ KEYS = st.lists(st.integers(-4, 4), max_size=40).map(sorted)
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(merging, "PIECE", 1)
+    monkeypatch.setattr(merging, "PIECE_TUPLES", 1)
 
 
 @given(old=KEYS.filter(len), new=KEYS, threads=st.integers(1, 6))

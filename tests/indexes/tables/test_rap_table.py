@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamjoin.indexes.tables.rap_table import PARTITION, RaPTable
+from streamjoin.indexes.tables.rap_table import PARTITION_TUPLES, RaPTable
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 
 SIZE, PARTITIONS = 65_536, 1_024
@@ -64,7 +64,7 @@ def test_keys_of_a_rank_size_distribution():
 def test_the_first_table_learns_while_it_grows():
     random = np.random.default_rng(3)
     index = fill(RaPTable(), uniform(random))
-    assert index.partitions >= SIZE // PARTITION // 2
+    assert index.partitions >= SIZE // PARTITION_TUPLES // 2
     assert error(index) < 0.5
 
 

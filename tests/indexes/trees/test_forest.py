@@ -8,7 +8,7 @@ from numba import njit
 
 from streamjoin.indexes.trees import b_tree, blocks, forest
 from streamjoin.indexes.trees.blocks import FREE, NONE, USED, WIDTH
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 
 # Not cached: what they are compiled with may change.
@@ -44,7 +44,7 @@ def tuples(trees, tree=0):
     """All tuples in the order of the leaves."""
     return [
         (int(key), int(blocks.child_of(trees, leaf, place)))
-        for leaf in forest.linked(trees, tree)
+        for leaf in forest.linked_leaves(trees, tree)
         for place, key in enumerate(
             blocks.keys_of(trees, leaf)[: blocks.size_of(trees, leaf)].tolist()
         )
@@ -52,7 +52,7 @@ def tuples(trees, tree=0):
 
 
 def sizes(trees):
-    return [int(blocks.size_of(trees, leaf)) for leaf in forest.linked(trees, 0)]
+    return [int(blocks.size_of(trees, leaf)) for leaf in forest.linked_leaves(trees, 0)]
 
 
 def free_blocks(trees):
@@ -87,7 +87,7 @@ def check(trees, stored):
     assert free.union(used) == set(range(trees.supply[USED]))
 
 
-def find(trees, lower, upper, base=0, last=ALL, room=5000, before=0):
+def find(trees, lower, upper, base=0, last=ALL_ROWS, room=5000, before=0):
     found = np.full(room, -7, np.int32)
     count = collect(trees, 0, lower, upper, base, last, found, before)
     return NO_ROOM if count == NO_ROOM else found[before:count].tolist()

@@ -6,7 +6,7 @@ from numba import njit
 
 from streamjoin.indexes.trees import blocks, forest
 from streamjoin.indexes.trees import immutable_tree as immutable
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM
 from streamjoin.indexes.trees.immutable_tree import DEPTH, FANOUT, LEAF, TUPLES
 from streamjoin.indexes.trees.pim_tree import fill
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
@@ -38,7 +38,7 @@ def built(keys, rows=None):
     return tree
 
 
-def rows_in(tree, lower, upper, base=0, last=ALL, room=10**5, before=0):
+def rows_in(tree, lower, upper, base=0, last=ALL_ROWS, room=10**5, before=0):
     found = np.empty(room, np.int32)
     count = find(tree, lower, upper, base, last, found, before)
     return NO_ROOM if count == NO_ROOM else found[before:count].tolist()

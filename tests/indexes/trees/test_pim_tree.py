@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from streamjoin.indexes.trees import blocks, pim_tree
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM
 from streamjoin.indexes.trees.im_tree import IMTree
 from streamjoin.indexes.trees.immutable_tree import DEPTH, FANOUT, LEAF, TUPLES
 from streamjoin.indexes.trees.pim_tree import ENTRY, TREES, PIMTree
@@ -36,7 +36,7 @@ def search_shared(pim, keys, room):
     """Search while others insert; return how often anything else than the key's rows came."""
     found, wrong = np.empty(room, np.int32), 0
     for i in range(keys.size):
-        count = pim_tree.collect(pim, keys[i], keys[i], 0, ALL, found, 0, True)
+        count = pim_tree.collect(pim, keys[i], keys[i], 0, ALL_ROWS, found, 0, True)
         for j in range(count):
             wrong += keys[found[j]] != keys[i]
     return wrong
@@ -62,7 +62,7 @@ def add(index, keys):
     return keys
 
 
-def rows_in(index, lower, upper, room=10**5, last=ALL, shared=False):
+def rows_in(index, lower, upper, room=10**5, last=ALL_ROWS, shared=False):
     found = np.empty(room, np.int32)
     count = collect(index.pim, lower, upper, index.base, last, found, 0, shared)
     return NO_ROOM if count == NO_ROOM else sorted(found[:count].tolist())
@@ -133,7 +133,7 @@ def test_an_empty_t_s():
 
 
 def test_a_merge_when_t_i_has_its_share(monkeypatch):
-    monkeypatch.setattr(pim_tree, "LEAST", 10)
+    monkeypatch.setattr(pim_tree, "LEAST_TUPLES", 10)
     index = PIMTree(merge_ratio=1 / 4)
     add(index, range(9))
     assert (index.fresh_count, index.pim.fixed.info[TUPLES]) == (9, 0)
@@ -153,7 +153,7 @@ def test_what_has_expired_is_left_out_when_it_is_too_much(ratio):
         index.expire(keys[:count])
         keys = keys[count:]
         index.check()
-        assert index.held <= 2 * keys.size + pim_tree.LEAST
+        assert index.held <= 2 * keys.size + pim_tree.LEAST_TUPLES
 
 
 def test_the_memory_of_a_tree_serves_the_next_but_one():

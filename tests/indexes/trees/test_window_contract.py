@@ -54,7 +54,7 @@ every_case = pytest.mark.parametrize(("make", "pattern"), CASES.values(), ids=CA
 def tidy(monkeypatch):
     """Let indexes tidy up and merge after a few tuples."""
     for module in (b_tree, chained_index, pim_tree):
-        monkeypatch.setattr(module, "LEAST", 8)
+        monkeypatch.setattr(module, "LEAST_TUPLES", 8)
 
 
 class Window:
@@ -269,8 +269,8 @@ def test_expired_tuples_are_left_out_of_a_snapshot(make):
 
 @every_index
 def test_a_probe_with_more_matches_than_are_written_down_at_once(make, monkeypatch):
-    monkeypatch.setattr("streamjoin.indexes.hits.FEW", 8)
-    monkeypatch.setattr("streamjoin.indexes.hits.HITS", 64)
+    monkeypatch.setattr("streamjoin.indexes.hits.LEAST_HITS", 8)
+    monkeypatch.setattr("streamjoin.indexes.hits.MOST_HITS", 64)
     window = Window(make())
     window.insert(np.arange(3000) // 30)
     window.expire(100)

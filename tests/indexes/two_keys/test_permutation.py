@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamjoin.indexes.two_keys.crossing import FIRST, GROWTH
+from streamjoin.indexes.two_keys.crossing import FIRST_ROWS, GROWTH
 from streamjoin.indexes.two_keys.permutation import Permutation
 from streamjoin.indexes.two_keys.scanning import ZONE
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
@@ -155,11 +155,11 @@ def test_a_probe_goes_on_where_its_block_was_full(scans):
 
 @both_ways
 def test_blocks_grow_where_one_probe_finds_much(scans):
-    size = GROWTH * FIRST * 2
+    size = GROWTH * FIRST_ROWS * 2
     order = np.random.default_rng(1).permutation(size)
     crossing = forced(build(order, np.arange(size)).probe(*asked([EVERY * 2])), scans)
     blocks = list(crossing.blocks(size))
-    assert [rows.size <= FIRST * GROWTH**i for i, (_, rows) in enumerate(blocks)] == [True] * 3
+    assert [rows.size <= FIRST_ROWS * GROWTH**i for i, (_, rows) in enumerate(blocks)] == [True] * 3
     assert np.array_equal(np.sort(np.concatenate([rows for _, rows in blocks])), np.arange(size))
 
 

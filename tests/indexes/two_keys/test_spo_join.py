@@ -209,7 +209,7 @@ def gate(monkeypatch):
         assert opened.wait(20)
         return merge_all(parts)
 
-    monkeypatch.setattr(spo_join, "LARGE", 100)
+    monkeypatch.setattr(spo_join, "THREAD_TUPLES", 100)
     monkeypatch.setattr(spo_join, "merge_all", wait_and_merge)
     yield opened
     opened.set()
@@ -275,7 +275,7 @@ def test_sealing_waits_for_a_merge_and_begins_the_last(gate):
 
 def test_sealing_in_one_of_the_threads_that_merge(monkeypatch):
     # Once: whoever sealed waited for a merge that waited for its thread, for ever.
-    monkeypatch.setattr(spo_join, "LARGE", 10)
+    monkeypatch.setattr(spo_join, "THREAD_TUPLES", 10)
     with ThreadPoolExecutor(1) as only:
         monkeypatch.setattr(spo_join, "helpers", lambda: only)
 
@@ -294,7 +294,7 @@ def test_sealing_in_one_of_the_threads_that_merge(monkeypatch):
 
 
 def test_threads_probe_side_by_side_while_merges_end(monkeypatch):
-    monkeypatch.setattr(spo_join, "LARGE", 64)
+    monkeypatch.setattr(spo_join, "THREAD_TUPLES", 64)
     index, stored = SPOJoin(threads=2, merge_rows=30), []
     with ThreadPoolExecutor(4) as pool:
         for batch, size in enumerate([100, 64, 20, 20, 90, 64, 1, 300, 64, 64] * 2):

@@ -86,13 +86,13 @@ def test_tables_have_no_time_to_emit_at(option):
     (name, value), *_ = option.items()
     with pytest.raises(sj.WindowError, match=f"^{name}='{value}' is for windows that close") as it:
         sj.explain("l.k = r.k", **option)
-    assert "all together, since all rows of tables are there" in str(it.value)
+    assert "all at once, since tables have all their rows from the start" in str(it.value)
 
 
 def test_explain_of_sessions_says_once_when_rows_are_joined():
     text = sj.explain("l.k = r.k", SESSION, "t", emit="eager")
     assert "rows wait" not in text
-    assert "as they come, rows of one session are joined by l.k = r.k" in text
+    assert "rows of one session are joined as they arrive, by l.k = r.k" in text
     assert "rows wait, and those of one session" in sj.explain("l.k = r.k", SESSION, "t")
 
 
@@ -108,7 +108,7 @@ def test_threads_that_a_group_does_not_divide():
 @pytest.mark.parametrize("algorithm", EAGER)
 @pytest.mark.parametrize("window", [{}, {"window": TUMBLING, "time": "t"}])
 def test_eager_algorithms_do_not_join_tables(algorithm, window):
-    told = f"{algorithm}.* all there at once; choose one of 'npj', .*, or leave algorithm out"
+    told = f"{algorithm}.* from the start; choose one of 'npj', .*, or leave algorithm out"
     for join in (sj.join_tables, sj.find_matches):
         with pytest.raises(sj.StreamJoinError, match=told):
             join(rows((1, 1)), rows((1, 1)), "l.k = r.k", algorithm=algorithm, **window)
@@ -172,7 +172,7 @@ def test_explain_tells_that_algorithms_by_equality_check_bands_over_pairs(algori
         for name in ("index", "filter")
     )
     assert "nothing: " in index
-    assert index.endswith("joined by l.k = r.k")
+    assert index.endswith(", by l.k = r.k")
     assert filters.endswith(" ABS(l.x - r.x) <= 1")
 
 

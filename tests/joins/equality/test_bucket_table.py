@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamjoin.joins.equality.eager import code_table
 from streamjoin.joins.equality.eager.code_table import ROW, CodeTable
 from streamjoin.joins.equality.eager.slots import MOVED, MOVES, ORIGIN, SLOT, TUPLES, move_some
-from streamjoin.joins.equality.lazy.bucket_table import SMALL, bits_for, sort_buckets
+from streamjoin.joins.equality.lazy.bucket_table import SMALL_WORDS, bits_for, sort_buckets
 from streamjoin.joins.equality.lazy.npj import NPJ
 from streamjoin.joins.equality.lazy.npj import probe as probe_runs
 from streamjoin.joins.equality.lazy.partitioning import split_evenly
@@ -38,7 +38,10 @@ def sort(words, ends):
 
 
 @given(
-    sizes=st.lists(st.sampled_from([0, 1, 2, 3, SMALL - 1, SMALL, SMALL + 1, 100]), max_size=6),
+    sizes=st.lists(
+        st.sampled_from([0, 1, 2, 3, SMALL_WORDS - 1, SMALL_WORDS, SMALL_WORDS + 1, 100]),
+        max_size=6,
+    ),
     seed=st.integers(0, 2**32),
     codes=st.integers(1, 40),
 )
@@ -88,7 +91,7 @@ def test_runs_of_a_table_without_slack(sides, threads):
 @pytest.fixture
 def tiny(monkeypatch):
     """Let a table begin with two slots, so that it grows at once."""
-    monkeypatch.setattr(code_table, "FEWEST", 2)
+    monkeypatch.setattr(code_table, "FEWEST_SLOTS", 2)
 
 
 def check(table, words):

@@ -27,11 +27,11 @@ every_eager = pytest.mark.parametrize("name", EAGER)
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Let tables grow, pushes be cut and threads wake after a few rows."""
-    monkeypatch.setattr(partitioning, "CHUNK", 8)
-    monkeypatch.setattr(code_table, "FEWEST", 2)
-    monkeypatch.setattr(shj, "STEP", 50)
-    monkeypatch.setattr(shj, "PART", 16)
-    monkeypatch.setattr("streamjoin.kernels.threads.ALONE", 20)
+    monkeypatch.setattr(partitioning, "CHUNK_WORDS", 8)
+    monkeypatch.setattr(code_table, "FEWEST_SLOTS", 2)
+    monkeypatch.setattr(shj, "STEP_TUPLES", 50)
+    monkeypatch.setattr(shj, "PART_TUPLES", 16)
+    monkeypatch.setattr("streamjoin.kernels.threads.ALONE_TUPLES", 20)
 
 
 @st.composite

@@ -9,7 +9,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import LAZY
 from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.lazy import partitioning
-from streamjoin.joins.equality.lazy.prj import SHARES, shares
+from streamjoin.joins.equality.lazy.prj import SHARES, cut_shares
 from streamjoin.joins.equality.words import encode
 from tests.joins.equality.small_windows import (
     EXTREMES,
@@ -35,7 +35,7 @@ every_lazy = pytest.mark.parametrize("name", LAZY)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Let threads have something to do."""
-    monkeypatch.setattr(partitioning, "CHUNK", 8)
+    monkeypatch.setattr(partitioning, "CHUNK_WORDS", 8)
 
 
 @every_lazy
@@ -137,6 +137,6 @@ def test_bits_that_codes_do_not_have_are_refused(bits):
 @given(sides=windows(), bits=st.integers(0, 8), threads=st.integers(1, 4))
 def test_shares_cover_every_partition_once(sides, bits, threads):
     parts = [partitioning.partition(words_of(side), bits, 1) for side in sides]
-    spans = shares(*parts, threads)
+    spans = cut_shares(*parts, threads)
     assert len(spans) <= max(SHARES * threads, 1)
     assert [part for first, last in spans for part in range(first, last)] == list(range(1 << bits))

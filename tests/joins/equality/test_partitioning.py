@@ -12,7 +12,7 @@ from tests.joins.equality.small_windows import HALF, rows, windows, words_of
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(partitioning, "CHUNK", 8)
+    monkeypatch.setattr(partitioning, "CHUNK_WORDS", 8)
 
 
 @given(sides=windows(), bits=st.integers(0, 14), threads=st.integers(1, 4))
@@ -56,4 +56,4 @@ def test_chunks_are_even_and_worth_a_thread(size, threads):
     assert np.array_equal(np.concatenate(cut), words)
     assert len(cut) <= threads
     assert max(sizes) - min(sizes) <= 1
-    assert len(cut) == 1 or min(sizes) >= partitioning.CHUNK
+    assert len(cut) == 1 or min(sizes) >= partitioning.CHUNK_WORDS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamjoin.joins.sessions.cutting import (
-    UNDIVIDED,
+    UNDIVIDED_ROWS,
     Sessions,
     cut_parts,
     cut_whole,
@@ -74,7 +74,7 @@ def test_parts_and_the_whole_agree_with_the_loop(rows, gap):
 @pytest.mark.parametrize("count", [1, 2, 300, 10**6])
 def test_more_rows_than_are_left_whole(count, gap):
     numbers = np.random.default_rng(count)
-    groups = numbers.integers(0, count, UNDIVIDED + 1)
+    groups = numbers.integers(0, count, UNDIVIDED_ROWS + 1)
     times = numbers.integers(0, 20_000, groups.size)
     rows = list(zip(groups.tolist(), times.tolist(), strict=True))
     check(session_starts(groups, times, gap), rows, gap)

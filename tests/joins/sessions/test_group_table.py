@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamjoin.joins.sessions.group_table import FEWEST, NONE, GroupTable
+from streamjoin.joins.sessions.group_table import FEWEST_SLOTS, NONE, GroupTable
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 
 GROUPS = st.one_of(st.integers(-3, 3), st.sampled_from([MIN_KEY, MAX_KEY]), st.integers(0, 10**6))
@@ -36,7 +36,7 @@ def test_an_empty_table_takes_no_memory_and_a_new_one_has_room():
     table = GroupTable()
     assert (table.nbytes, table.has_room(1)) == (0, False)
     assert table.find(np.array([1, 2])).tolist() == [NONE, NONE]
-    for count in (1, FEWEST, 10 * FEWEST):
+    for count in (1, FEWEST_SLOTS, 10 * FEWEST_SLOTS):
         assert GroupTable(count).has_room(count)
 
 

@@ -31,7 +31,7 @@ def uniform(seed, count, span, windows=(300, 300), reach=3, left=0.5):
 
 @pytest.fixture(autouse=True)
 def merges_often(monkeypatch):
-    monkeypatch.setattr(pim_tree, "LEAST", 64)
+    monkeypatch.setattr(pim_tree, "LEAST_TUPLES", 64)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])

@@ -43,7 +43,7 @@ def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, name, value in (
         (spo_join, "FEW_ROWS", 4),
         (spo_join, "FEW_PROBES", 3),
-        (spo_join, "LARGE", 6),
+        (spo_join, "THREAD_TUPLES", 6),
         (SPOJoin.__init__, "__defaults__", (8, 1, 5)),
         (Crossing, "scans", property(lambda self: bool(self.places.size % 2))),
     ):

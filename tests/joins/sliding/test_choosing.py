@@ -180,7 +180,7 @@ def test_a_broken_calibration_is_named(monkeypatch, tmp_path, text):
     path = tmp_path / "broken.json"
     path.write_text(text)
     monkeypatch.setenv(VARIABLE, str(path))
-    with pytest.raises(sj.StreamJoinError, match=r"is no calibration.*streamjoin calibrate"):
+    with pytest.raises(sj.StreamJoinError, match=r"is not a calibration.*streamjoin calibrate"):
         load_calibration()
 
 

@@ -107,7 +107,7 @@ def test_what_others_do_with_matches_is_not_work():
 
 
 def test_windows_of_a_far_future_do_not_keep_it_from_looking(monkeypatch):
-    monkeypatch.setattr(adviser, "MOST", 4)
+    monkeypatch.setattr(adviser, "MOST_WATCHED", 4)
     join = make("eager")
     far = pa.concat_tables([rows(number, [1]) for number in range(100, 104)])
     join.push(far, far.slice(0))
@@ -141,7 +141,7 @@ def test_windows_that_wait_are_looked_at_when_they_close():
 
 
 def test_a_skewed_window_is_seen_in_a_sample(monkeypatch):
-    monkeypatch.setattr(adviser, "SAMPLE", 500)
+    monkeypatch.setattr(adviser, "SAMPLED_ROWS", 500)
     join = make("close", threads=8)
     join.push(rows(0, np.arange(2_000)), rows(0, np.zeros(2_000, int)))
     assert join.advance(1_000).num_rows == 2_000
@@ -206,7 +206,7 @@ def test_sessions_emit_by_what_is_wanted(algorithm, optimize, pushed):
     join = sj.StreamJoin("l.k = r.k", window, time="t", **options)
     assert join.push(rows(0, [1]), rows(0, [1])).num_rows == pushed
     assert join.finish().num_rows == 1 - pushed
-    told = "as rows come" if pushed else "when a window closes"
+    told = "as rows arrive" if pushed else "when a window closes"
     assert f"results      {told}" in sj.explain("l.k = r.k", window, "t", **options)
 
 
@@ -243,7 +243,7 @@ def test_explain_of_windows_that_have_an_index():
     on = "l.k = r.k and l.x < r.x"
     text = sj.explain(on, sj.TumblingWindow("1 minute"), "t", emit="eager")
     assert "index        a hash of l.k = r.k, then l.x < r.x" in text
-    assert "results      as rows come" in text
+    assert "results      as rows arrive" in text
 
 
 def test_explain_of_sessions_and_tuning():
@@ -251,4 +251,4 @@ def test_explain_of_sessions_and_tuning():
     text = sj.explain("l.k = r.k", window, "t", algorithm="prj", emit="auto", tuning={"bits": 9})
     assert "tuning       bits = 9" in text
     assert "results      when a window closes" in text
-    assert "those of one session are joined by l.k = r.k" in text
+    assert "those of one session are joined when it closes, by l.k = r.k" in text

@@ -141,11 +141,11 @@ def test_explain_tells_what_joins_windows_that_close(session, tmp_path):
     streams.add(*map(table, make_batches(1)[0]))
     left, right = streams.read()
     told = sjs.explain(left, right, "l.k = r.k", TUMBLING, "t", emit="auto", optimize="latency")
-    assert "nothing: as they come, or at once at its end, rows of one window are joined" in told
+    assert "nothing: rows of one window are joined as they arrive, or all at once" in told
     assert "auto: for latency, by the last window that has closed" in told
-    assert "results      as rows come or when a window closes, decided when it opens" in told
+    assert "results      as rows arrive or when a window closes, decided when it opens" in told
     told = sjs.explain(left, right, "l.x <= r.x", TUMBLING, "t", emit="auto")
-    assert "results      as rows come" in told
+    assert "results      as rows arrive" in told
     knobs = {"algorithm": "pmj_jb", "tuning": {"delta": 20}}
     told = sjs.explain(left, right, "l.k = r.k", TUMBLING, "t", **knobs)
     assert "tuning       delta = 20" in told

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from streamjoin.cli.demo.scenario import Batches, Pace, Scenario
 
 RACKS = 400  # in each centre
-ODD = 2  # of them
-SHARE, ODD_BY = 0.4, 0.01  # of the power, that cooling takes; of this, by which odd racks differ
+ODD = 2  # racks in each centre that need more or less cooling than the rule says
+SHARE, ODD_BY = 0.4, 0.01  # cooling as a share of power, and by how much of it odd racks differ
 COLUMNS = "reading_id bigint, rack string, power double, cool double, ts timestamp"
 
 

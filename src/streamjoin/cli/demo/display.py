@@ -67,7 +67,7 @@ class Board:
 
 @contextmanager
 def show_board(console: Console, board: Board) -> Iterator[Callable[[], None]]:
-    """Show the board; the function given here has to be called often to keep it up to date."""
+    """Show the board, and yield a function that must be called often to keep it up to date."""
     if console.is_terminal:
         with Live(board, console=console, refresh_per_second=8):
             yield lambda: None

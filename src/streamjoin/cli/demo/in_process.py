@@ -7,8 +7,8 @@
     quotes   symbol  price  qty  ts      -+
 
 Every 50 ms a small batch of each arrives, and the display shows how busy the join is. Matches are
-not kept, only their `Digest`: a count and a sum of row hashes, whatever their order. The judge is
-DuckDB or, without it, our own table join.
+not kept, only their `Digest`: a count and a sum of row hashes, in which order does not matter. The
+judge is DuckDB or, if it is not installed, our own table join.
 """
 
 import time
@@ -37,7 +37,7 @@ from streamjoin.jobs.patience import patience
 
 SECONDS = 6.0
 DELAY = "1 second"
-PACE = Pace(seconds=0.05, rows=5_000)  # of each side: 200,000 rows a second in all
+PACE = Pace(seconds=0.05, rows=5_000)  # per side: 200,000 rows per second in all
 NOTE = "push: a batch's rows in, its matches out"
 SAMPLES = 5
 
@@ -68,7 +68,7 @@ def _bits(column: pa.ChunkedArray) -> NDArray[np.uint64]:
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # The finaliser of SplitMix64: each input bit reaches every output bit.
+    # The finaliser of SplitMix64: every input bit affects every output bit.
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -100,7 +100,7 @@ class PushProgress:
     def figures(self) -> dict[str, str]:
         elapsed = max(time.perf_counter() - self.started, 1e-9)
         return {
-            "rows in": f"{self.rows:,} ({self.rows / elapsed:,.0f} a second)",
+            "rows in": f"{self.rows:,} ({self.rows / elapsed:,.0f} per second)",
             "matches": f"{self.digest.rows:,}",
             "push p50, p95": format_percentiles(self.latencies),
             "live rows": f"{self.live_rows:,}",

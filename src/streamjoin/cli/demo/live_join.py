@@ -1,8 +1,8 @@
 """One scenario as a streaming query, followed by its progress reports.
 
-After every micro-batch Spark reports the rows read from each source, how long the batch took, and
-in ``observedMetrics`` what the join itself has counted. Files are read in the order of their
-arrival, so the number of rows read shows which files a batch has finished::
+After every micro-batch Spark reports the rows read from each source, how long the batch took, and,
+in ``observedMetrics``, what the join itself has counted. Files are read in order of arrival, so the
+number of rows read shows which files a batch has finished::
 
     files put at    0.0   0.5   1.0   1.5   2.0
     batch               [-- 0.0, 0.5 --]           committed at 1.7: latencies 1.7 and 1.2 s
@@ -96,7 +96,7 @@ class LiveJoin:
         pace, chart = "", draw_sparkline(self.durations[-CHARTED:])
         if self.durations:
             later = self.rows - 2 * self.inbox.pace.rows
-            pace = f" ({later / self._seconds:,.0f} a second)"
+            pace = f" ({later / self._seconds:,.0f} per second)"
         return {
             "rows in": f"{self.rows:,}{pace}",
             "matches": f"{self.matches:,}",

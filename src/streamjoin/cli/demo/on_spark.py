@@ -47,7 +47,7 @@ SCENARIOS = (
     (DATA_CENTRES, Pace(BATCH_SECONDS, rows=500)),
     (replace(PRICES, window="5 seconds"), Pace(BATCH_SECONDS, rows=5_000)),
 )
-MARKER = ".streamjoin-demo"  # in a folder that a demo has made
+MARKER = ".streamjoin-demo"  # a file in every folder that the demo made
 NOTE = "Spark {}, {} cores; latency: a file's arrival to its matches in parquet"
 FIRST = "first micro-batches: Python workers start, on a new machine kernels compile"
 SAMPLES = 3

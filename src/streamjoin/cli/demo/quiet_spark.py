@@ -58,7 +58,7 @@ def start_spark(log: Path) -> "SparkSession":
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    # Workers would be the first python3 on the path, which may not have this package.
+    # Workers would run the first python3 on the path, which may not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = min(MOST_CORES, os.cpu_count() or 1)
     try:

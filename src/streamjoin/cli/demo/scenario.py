@@ -45,7 +45,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is joined; ``columns`` are those of the left and the right stream, with SQL types."""
+    """What to join; ``columns`` are those of the left and the right stream, with SQL types."""
 
     title: str
     sides: tuple[str, str]

@@ -1,1 +1,1 @@
-"""What is evaluated in process: `table` lists every operator and function, by kind beside it."""
+"""What can be evaluated in process: `table` lists all of it, the other modules are its kinds."""

@@ -1,9 +1,9 @@
 """``+ - * / % div``, negation and bits on numbers, as Spark computes them in ANSI mode.
 
-Integers are computed in int64, whatever their width: Spark raises when ``int + int`` leaves int,
-here the exact sum is the answer. Beyond int64 there is no answer. ``/`` is always floating point or
-decimal; ``%`` takes the sign of the dividend. Kernels give NULL where there is no answer, which is
-what ``try_add`` and its kin return; the plain operators raise.
+Integers are computed in int64, whatever their width: where Spark raises because ``int + int`` does
+not fit int, the answer here is the exact sum. Beyond int64 there is no answer. ``/`` is always
+floating point or decimal; ``%`` takes the sign of the dividend. Kernels give NULL where there is no
+answer, which is what ``try_add`` and its kin return; the plain operators raise.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streamjoin.expressions import decimals
 from streamjoin.expressions.casts import cast
-from streamjoin.expressions.coercion import coerced, common_type
+from streamjoin.expressions.coercion import coerce, common_type
 from streamjoin.expressions.datatypes import (
     DOUBLE,
     INT64,
@@ -66,8 +66,8 @@ def calculate(operator: str, a: Value, b: Value, safe: bool = False) -> Value:
     if "floating" in kinds or (operator == "/" and "decimal" not in kinds):
         result = _floating(operator, a, b)
     elif "decimal" in kinds:
-        x = coerced(a, as_decimal(a.type, a.digits))
-        y = coerced(b, as_decimal(b.type, b.digits))
+        x = coerce(a, as_decimal(a.type, a.digits))
+        y = coerce(b, as_decimal(b.type, b.digits))
         result = typed(decimals.calculate(operator, x, y))
     else:
         result = _integers(operator, a, b, safe)
@@ -89,7 +89,7 @@ def operands(operator: str, a: Value, b: Value) -> tuple[Value, Value]:
     def as_number(value: Value) -> Value:
         if is_numeric(value.type):
             return value
-        return typed(coerced(value, type))
+        return typed(coerce(value, type))
 
     return as_number(a), as_number(b)
 
@@ -97,7 +97,7 @@ def operands(operator: str, a: Value, b: Value) -> tuple[Value, Value]:
 def _floating(operator: str, a: Value, b: Value) -> Value:
     single = operator != "/" and a.type == b.type == pa.float32()
     type = pa.float32() if single else DOUBLE
-    x, y = numbers(coerced(a, type)), numbers(coerced(b, type))
+    x, y = numbers(coerce(a, type)), numbers(coerce(b, type))
     missing = nulls_of(a.array, b.array)
     with np.errstate(all="ignore"):
         if operator in _PYTHON:
@@ -114,7 +114,7 @@ def _integers(operator: str, a: Value, b: Value, safe: bool) -> Value:
         return Value(_remainder(x, y), type)
     array = checked(operator, x, y)
     if safe and type != INT64:
-        # try_add is about the declared width: NULL, as in Spark, where int + int leaves int.
+        # try_add goes by the declared width: NULL, as in Spark, where int + int overflows int.
         low, high = integer_range(type)
         values = numbers(array)
         array = from_numbers(values, nulls_of(array) | (values < low) | (values > high))
@@ -122,7 +122,7 @@ def _integers(operator: str, a: Value, b: Value, safe: bool) -> Value:
 
 
 def checked(operator: str, a: pa.Array, b: pa.Array) -> pa.Array:
-    """``+ - *`` on int64 arrays; NULL where the result leaves int64."""
+    """``+ - *`` on int64 arrays; NULL where the result overflows."""
     try:
         return _CHECKED[operator](a, b)
     except pa.ArrowInvalid:
@@ -140,7 +140,7 @@ def _fitting(exact: Numbers, missing: Mask) -> pa.Array:
 def _remainder(a: pa.Array, b: pa.Array) -> pa.Array:
     divisor = numbers(b)
     zero = divisor == 0
-    # -1 divides everything; asking the processor for the least int64 % -1 is undefined.
+    # -1 divides everything, and the least int64 % -1 is undefined in hardware.
     divisor = np.where(zero | (divisor == -1), 1, divisor)
     return from_numbers(np.fmod(numbers(a), divisor), nulls_of(a, b) | zero)
 

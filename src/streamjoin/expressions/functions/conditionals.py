@@ -1,4 +1,4 @@
-"""Operators that look at only a part of the rows: AND, OR, CASE, IF, coalesce, nullif, IN.
+"""Operators that evaluate operands only on some rows: AND, OR, CASE, IF, coalesce, nullif, IN.
 
 Spark evaluates these lazily, and conditions rely on it: ``a <> 0 and b / a > 1`` never divides by
 zero. Here each branch is evaluated on the rows that reach it and its answers are scattered back::
@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from streamjoin.errors import UnsupportedExpressionError
 from streamjoin.expressions.coercion import (
-    coerced,
+    coerce,
     common_type,
     compare_same,
     compare_values,
@@ -76,12 +76,12 @@ def negation(a: Value) -> Value:
     return typed(pc.invert(condition(a)))
 
 
-def merged(rows: int, parts: Sequence[tuple[Mask, Value]]) -> Value:
+def merge_branches(rows: int, parts: Sequence[tuple[Mask, Value]]) -> Value:
     """The answers of several branches in their common type."""
     type = merged_type([value for _, value in parts])
-    arrays = [(chosen, coerced(value, type)) for chosen, value in parts]
+    arrays = [(chosen, coerce(value, type)) for chosen, value in parts]
     if len({array.type for _, array in arrays}) > 1:
-        # Sums of narrow integers are held in int64; all branches follow.
+        # Sums of narrow integers are held in int64, so all branches must be.
         arrays = [(chosen, pc.cast(array, INT64)) for chosen, array in arrays]
     whole_days = all(value.whole_days for _, value in parts)
     return Value(scatter(rows, arrays, type), type, whole_days=whole_days)
@@ -105,7 +105,7 @@ def case(node: exp.Expression, scope: Scope) -> Value:
     default = node.args.get("default")
     if default is not None:
         parts.append((open_rows, scope.where(open_rows).value(default)))
-    return merged(scope.rows, parts)
+    return merge_branches(scope.rows, parts)
 
 
 def _rows_of(value: Value, chosen: Mask) -> Value:
@@ -121,7 +121,7 @@ def if_else(node: exp.Expression, scope: Scope) -> Value:
     otherwise = node.args.get("false")
     if otherwise is not None:
         parts.append((~hit, scope.where(~hit).value(otherwise)))
-    return merged(scope.rows, parts)
+    return merge_branches(scope.rows, parts)
 
 
 def coalesce(node: exp.Expression, scope: Scope) -> Value:
@@ -135,7 +135,7 @@ def coalesce(node: exp.Expression, scope: Scope) -> Value:
         hit[open_rows] = found
         parts.append((hit, _rows_of(value, found)))
         open_rows = open_rows & ~hit
-    return merged(scope.rows, parts)
+    return merge_branches(scope.rows, parts)
 
 
 def null_if(a: Value, b: Value) -> Value:
@@ -146,19 +146,19 @@ def null_if(a: Value, b: Value) -> Value:
 
 
 def among(node: exp.Expression, scope: Scope) -> Value:
-    """``a IN (b, c)``: true if one is equal, NULL if none is and something is NULL."""
+    """``a IN (b, c)``: true if one is equal; NULL if none is equal and something is NULL."""
     if not node.expressions:
         raise UnsupportedExpressionError(
             f"{node.sql(dialect='spark')}: IN takes a list of values here, not a subquery"
         )
     subject = scope.value(node.this)
     candidates = [scope.value(each) for each in node.expressions]
-    # Spark brings all to one type, not each pair to its own.
+    # Spark converts all values to one type, not each pair to its own.
     type = merged_type([subject, *candidates])
-    subject = Value(coerced(subject, type), type)
+    subject = Value(coerce(subject, type), type)
     result = pa.repeat(pa.scalar(False), scope.rows)
     for candidate in candidates:
-        equal = compare_values("=", subject, Value(coerced(candidate, type), type))
+        equal = compare_values("=", subject, Value(coerce(candidate, type), type))
         result = pc.or_kleene(result, equal)
     return typed(result)
 
@@ -209,14 +209,14 @@ def is_not_null(a: Value) -> Value:
 
 
 def extreme(op: str) -> Callable[..., Value]:
-    """``least`` and ``greatest``: NULL takes no part; of equal values the first is kept."""
+    """``least`` and ``greatest``: NULL is ignored; of equal values the first is kept."""
 
     def operate(*values: Value) -> Value:
         families = {kind(value.type) for value in values} - {"null"}
         if "string" in families and len(families) > 1:
             raise TypeMismatchError("least and greatest do not mix strings with other types; cast")
         type = merged_type(values)
-        arrays = [coerced(value, type) for value in values]
+        arrays = [coerce(value, type) for value in values]
         if len({array.type for array in arrays}) > 1:
             arrays = [pc.cast(array, INT64) for array in arrays]
         best = arrays[0]

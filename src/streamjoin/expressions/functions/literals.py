@@ -1,8 +1,9 @@
 """Constants: numbers, strings, intervals and the types named in a CAST.
 
-Numbers are typed as Spark's parser does: ``0.05`` is decimal(2,2), ``1e3`` double, integers are
-int, bigint or a decimal by their size. (Suffixed literals such as ``5D`` arrive as casts.) An
-interval is an exact number of microseconds; months and years have no fixed length and are refused.
+Numbers get the types that Spark's parser gives them: ``0.05`` is decimal(2,2), ``1e3`` double, and
+integers are int, bigint or decimal, depending on their size. (Suffixed literals such as ``5D``
+arrive as casts.) An interval is an exact number of microseconds; months and years have no fixed
+length and are refused.
 """
 
 import re
@@ -45,7 +46,7 @@ _SPAN = re.compile(r"\s*([+-]?)((?:[0-9]+)(?:[ :][0-9]{1,2})*(?:\.[0-9]{1,9})?)\
 
 
 def number(text: str, negative: bool = False) -> tuple[pa.Scalar, int | None]:
-    """A number as Spark's parser types it, and its digits if it is an int or bigint."""
+    """A number in the type Spark's parser gives it, and its digits if it is an int or bigint."""
     if "e" in text.lower():
         return pa.scalar(-float(text) if negative else float(text), DOUBLE), None
     value = Decimal(text)
@@ -85,7 +86,7 @@ def boolean(node: exp.Expression, scope: Scope) -> Value:
 
 
 def null(node: exp.Expression, scope: Scope) -> Value:
-    """NULL, of no type yet."""
+    """NULL, which has no type yet."""
     return typed(pa.nulls(scope.rows))
 
 
@@ -96,8 +97,8 @@ def data_type(node: exp.DataType) -> pa.DataType:
         precision, scale = (*parameters, 10, 0)[:2] if len(parameters) != 1 else (parameters[0], 0)
         if not 0 <= scale <= precision <= MAX_PRECISION:
             raise ConditionError(
-                f"{node.sql(dialect='spark')} is no decimal type; at most {MAX_PRECISION} digits, "
-                "of which the scale is a part"
+                f"{node.sql(dialect='spark')} is not a decimal type; use at most {MAX_PRECISION} "
+                "digits, including the scale"
             )
         return pa.decimal128(precision, scale)
     type = _TYPES.get(node.this)
@@ -114,7 +115,7 @@ def interval(node: exp.Expression, scope: Scope) -> Value:
     micros, whole_days = interval_micros(node)
     if not -(1 << 63) <= micros < 1 << 63:
         raise ConditionError(
-            f"{node.sql('spark')}: it is longer than 290,000 years, the longest interval there is"
+            f"{node.sql('spark')}: it is longer than the longest interval, about 290,000 years"
         )
     array = pa.repeat(pa.scalar(micros, INT64), scope.rows).cast(INTERVAL)
     return Value(array, INTERVAL, whole_days=whole_days)

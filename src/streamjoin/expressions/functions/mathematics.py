@@ -1,7 +1,7 @@
 """Mathematical functions: rounding, roots, logarithms, trigonometry.
 
 Roots, rounding and the four operators give Spark's value bit for bit. The transcendental functions
-come from the C library and Spark's from Java's, so that their last digit may differ (1 ulp).
+come from the C library, Spark's from Java's, so the last digit may differ (1 ulp).
 """
 
 import math
@@ -32,7 +32,7 @@ _ROUNDING = Context(prec=800, rounding=ROUND_HALF_UP)
 def as_double(value: Value) -> pa.Array:
     """A number, or a string that holds one, as double."""
     if not is_numeric(value.type) and kind(value.type) not in ("string", "null"):
-        raise TypeMismatchError(f"{name(value.type)} is no number; cast it to double")
+        raise TypeMismatchError(f"{name(value.type)} is not a number; cast it to double")
     return cast(value.array, DOUBLE)
 
 
@@ -62,14 +62,14 @@ def sign(values: Numbers) -> Numbers:
 
 
 def power(base: Numbers, exponent: Numbers) -> Numbers:
-    """As Java: 1 to the power of NaN, and -1 to that of infinity, are NaN, unlike in C."""
+    """Java's power: unlike in C, 1 to the power of NaN and -1 to that of infinity are NaN."""
     result = np.power(base, exponent)
     undefined = np.isnan(exponent) | ((np.abs(base) == 1) & np.isinf(exponent))
     return np.where(undefined, np.nan, result)
 
 
 def angle(y: Numbers, x: Numbers) -> Numbers:
-    """``atan2(y, x)``, where Spark makes negative zeros positive first."""
+    """``atan2(y, x)``, with negative zeros made positive first, as Spark does."""
     return np.arctan2(y + 0.0, x + 0.0)
 
 
@@ -79,7 +79,7 @@ def whole(up: bool) -> Callable[[Value], Value]:
 
     def operate(a: Value) -> Value:
         if kind(a.type) == "decimal":
-            return typed(decimals.floored(a.array, up))
+            return typed(decimals.floor(a.array, up))
         if kind(a.type) == "integer":
             return typed(cast(a.array, INT64))
         array = as_double(a)
@@ -91,11 +91,11 @@ def whole(up: bool) -> Callable[[Value], Value]:
     return operate
 
 
-def rounded(a: Value, places: int) -> Value:
+def round_places(a: Value, places: int) -> Value:
     """``round(a, places)``, ties away from zero, of the decimal that a number prints as."""
     family = kind(a.type)
     if family == "decimal":
-        return typed(decimals.rounded(a.array, places))
+        return typed(decimals.round_places(a.array, places))
     if family == "integer":
         return _rounded_integers(a, places)
     array = a.array if family == "floating" else as_double(a)
@@ -108,9 +108,9 @@ def rounded(a: Value, places: int) -> Value:
 
 
 def _rounded_quickly(values: Numbers, places: int) -> tuple[Numbers, Mask]:
-    """Rounded values, and where they are certain: away from ties, and exact in between.
+    """Rounded values, and where they are certain: away from ties, with exact steps.
 
-    The rounded integer is below 2**53 and a power of ten up to 10**22 is a double, so that their
+    The rounded integer is below 2**53 and powers of ten up to 10**22 are exact doubles, so their
     quotient is the double nearest to the decimal.
     """
     if not 0 <= places <= 15:
@@ -125,7 +125,7 @@ def _rounded_quickly(values: Numbers, places: int) -> tuple[Numbers, Mask]:
 def _round(value: float, step: Decimal) -> float:
     if not math.isfinite(value):
         return value
-    # Through a decimal, which has no negative zero.
+    # By way of a decimal, which has no negative zero.
     return float(Decimal(repr(value)).quantize(step, context=_ROUNDING)) + 0.0
 
 
@@ -133,7 +133,7 @@ def _rounded_integers(a: Value, places: int) -> Value:
     if places >= 0:
         return a
     values = numbers(a.array).astype(object)
-    exact = decimals.rescaled(values, 0, places) * 10**-places
+    exact = decimals.rescale(values, 0, places) * 10**-places
     low, high = integer_range(INT64)
     outside = ((exact < low) | (exact > high)).astype(np.bool_)
     integers = np.where(outside, 0, exact).astype(np.int64)

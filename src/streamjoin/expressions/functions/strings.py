@@ -25,7 +25,7 @@ def as_string(value: Value) -> pa.Array:
     return cast(value.array, STRING)
 
 
-def mapped(function: Callable[[str], str]) -> Callable[[Value], Value]:
+def map_distinct(function: Callable[[str], str]) -> Callable[[Value], Value]:
     """A function of one string, computed once for each distinct value."""
 
     def operate(a: Value) -> Value:
@@ -77,7 +77,7 @@ def _slice(word: str, start: int, size: int) -> str:
     return word[max(begin, 0) : max(end, 0)]
 
 
-def searched(function: Callable[[str, str], bool]) -> Callable[[Value, Value], Value]:
+def compare_rows(function: Callable[[str, str], bool]) -> Callable[[Value, Value], Value]:
     """startswith, endswith, contains: both arguments may be columns."""
 
     def operate(a: Value, b: Value) -> Value:

@@ -1,9 +1,9 @@
-"""The table of what is evaluated in process: one entry for each operator and function.
+"""The table of what can be evaluated in process: one entry per operator and function.
 
-A handler takes a node and a scope and gives a `Value`. Most functions evaluate all their arguments
-first; they are written as functions of values and listed through `strict`. The lazy ones (CASE,
-AND, ...) are handlers themselves. Functions that sqlglot has no class for are found by name in
-`NAMED`. What is listed here is compared with Spark in ``tests/expressions``;
+A handler takes a node and a scope and returns a `Value`. Most functions evaluate all their
+arguments first: they are written as functions of values and listed through `strict`. The lazy ones
+(CASE, AND, ...) are handlers themselves. Functions without a class in sqlglot are found by name in
+`NAMED`. Tests in ``tests/expressions`` compare everything listed here with Spark;
 docs/guide/conditions.md has the same list in prose.
 """
 
@@ -84,7 +84,7 @@ def paren(node: exp.Expression, scope: Scope) -> Value:
 
 
 def field(node: exp.Expression, scope: Scope) -> Value:
-    """``l.a.b``: a field of a struct; names without regard to case, as Spark."""
+    """``l.a.b``: a field of a struct; like Spark, ignores the case of names."""
     value = scope.value(node.this)
     wanted = node.expression.name
     if not pa.types.is_struct(value.type):
@@ -102,7 +102,7 @@ def field(node: exp.Expression, scope: Scope) -> Value:
 
 
 def negation(node: exp.Expression, scope: Scope) -> Value:
-    """``-a``; before a number it is a part of the literal."""
+    """``-a``; before a number the sign is part of the literal."""
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return literals.literal(node.this, scope, negative=True)
     return arithmetic.negative(scope.value(node.this))
@@ -114,7 +114,7 @@ def casting(node: exp.Expression, scope: Scope) -> Value:
     _check_cast(value.type, type)
     array = cast(value.array, type, safe=bool(node.args.get("safe")))
     if kind(type) == "integer" and isinstance(node.this, exp.Literal):
-        # This is how 7L arrives: a literal still, as narrow as its digits next to a decimal.
+        # This is how 7L arrives: still a literal, as narrow as its digits next to a decimal.
         return Value(array, type, digits=value.digits)
     return typed(array)
 
@@ -129,7 +129,9 @@ def _check_cast(source: pa.DataType, target: pa.DataType) -> None:
 def rounding(node: exp.Expression, scope: Scope) -> Value:
     """``round(a, places)`` with constant places."""
     places = node.args.get("decimals")
-    return mathematics.rounded(scope.value(node.this), 0 if places is None else _integer(places))
+    return mathematics.round_places(
+        scope.value(node.this), 0 if places is None else _integer(places)
+    )
 
 
 def _integer(node: exp.Expression) -> int:
@@ -158,7 +160,7 @@ def search(by_row: Callable[[str, str], bool], by_arrow: Callable[..., pa.Array]
         words, part = scope.value(node.this), node.expression
         if isinstance(part, exp.Literal):
             return typed(by_arrow(strings.as_string(words), pattern=part.name))
-        return strings.searched(by_row)(words, scope.value(part))
+        return strings.compare_rows(by_row)(words, scope.value(part))
 
     return handle
 
@@ -173,11 +175,11 @@ def trimming(node: exp.Expression, scope: Scope) -> Value:
         "BOTH": lambda word: word.strip(" "),
     }
     way = ways[str(node.args.get("position") or "BOTH").upper()]
-    return strings.mapped(way)(scope.value(node.this))
+    return strings.map_distinct(way)(scope.value(node.this))
 
 
 def anonymous(node: exp.Expression, scope: Scope) -> Value:
-    """A function that sqlglot knows by name only."""
+    """A function that sqlglot has no class for."""
     handler = NAMED.get(node.name.lower())
     if handler is None:
         raise unsupported(node)
@@ -284,8 +286,8 @@ HANDLERS: dict[type[exp.Expression], Handler] = {
     exp.Second: unary(temporal.clock_part(pc.second)),
     exp.StrToUnix: strict(temporal.unix_seconds, "this"),
     # Strings
-    exp.Upper: unary(strings.mapped(str.upper)),
-    exp.Lower: unary(strings.mapped(str.lower)),
+    exp.Upper: unary(strings.map_distinct(str.upper)),
+    exp.Lower: unary(strings.map_distinct(str.lower)),
     exp.Length: strict(strings.length, "this"),
     exp.Trim: trimming,
     exp.Concat: variadic(strings.concat),

@@ -37,7 +37,7 @@ _DAY_MICROS = 86_400_000_000
 
 
 def binary(operator: str, a: Value, b: Value) -> Value | None:
-    """``+ - *`` where a date, timestamp or interval takes part; None if this is about numbers."""
+    """``+ - *`` with a date, timestamp or interval among the operands; None if there is none."""
     kinds = (kind(a.type), kind(b.type))
     date_last = operator == "+" and kinds[1] in ("date", "timestamp")
     if date_last or (operator == "*" and kinds[1] == "interval"):
@@ -54,7 +54,7 @@ def add_days(a: Value, b: Value) -> Value:
 def to_date(a: Value) -> pa.Array:
     """``to_date(a)``: the day of a date, timestamp or string."""
     if kind(a.type) not in ("date", "timestamp", "string", "null"):
-        raise TypeMismatchError(f"{name(a.type)} is no date; cast it to date")
+        raise TypeMismatchError(f"{name(a.type)} is not a date; cast it to date")
     return cast(a.array, DATE)
 
 
@@ -80,7 +80,7 @@ def _shift_date(operator: str, a: Value, b: Value) -> Value:
     missing = nulls_of(a.array, b.array)
     low, high = integer_range(INT32)
     if (((moved < low) | (moved > high)) & ~missing).any():
-        raise NoAnswerError("the date leaves the calendar; Spark raises or wraps here")
+        raise NoAnswerError("the date is outside the calendar; Spark raises or wraps here")
     return typed(from_numbers(moved.astype(np.int32), missing).cast(DATE))
 
 
@@ -156,7 +156,7 @@ def clock_part(part: Callable[[pa.Array], pa.Array]) -> Callable[[Value], Value]
 def to_timestamp(a: Value) -> pa.Array:
     """The timestamp of a timestamp, date or string."""
     if kind(a.type) not in ("date", "timestamp", "string", "null"):
-        raise TypeMismatchError(f"{name(a.type)} is no timestamp; cast it to timestamp")
+        raise TypeMismatchError(f"{name(a.type)} is not a timestamp; cast it to timestamp")
     return a.array if kind(a.type) == "timestamp" else cast(a.array, INSTANT)
 
 
@@ -169,7 +169,7 @@ def unix_seconds(a: Value) -> Value:
     array = to_timestamp(a)
     ticks = numbers(array.cast(INT64))
     per_second = 10**9 if array.type.unit == "ns" else 10**6
-    # Towards zero, unlike a cast to bigint, which goes down.
+    # Rounds towards zero, unlike a cast to bigint, which rounds down.
     seconds = np.sign(ticks) * (np.abs(ticks) // per_second)
     return typed(from_numbers(seconds, nulls_of(array)))
 

@@ -8,21 +8,22 @@ array directly::
     insert  [ 5 ]                                   buffer [ 2 5 11 26 ]  full: merged
     main    [ 1 2 3 3 5 7 9 11 12 14 20 21 25 26 30 41 ]   buffer [ ]
 
-With batches of m tuples a larger buffer costs less: merging into a buffer of b takes O(b) a batch,
-merging it into n takes O(n) every b / m batches, so the best b is the square root of n m. The
-buffer grows to that where it is more than ``buffer_capacity``. But a buffer also costs every probe
-a second search, as much as merging some 16 tuples: a main array of up to 16 m is merged directly.
+With batches of m tuples, a larger buffer costs less: merging into a buffer of b takes O(b) per
+batch, and merging it into n takes O(n) every b / m batches, so the best b is the square root of
+n m. The buffer grows to that size if it exceeds ``buffer_capacity``. But a buffer also costs every
+probe a second search, as much as merging some 16 tuples, so a main array of up to 16 m tuples is
+merged with directly.
 
-A probe yields one (start, end) range a run. Its cost does not depend on how many tuples match.
+A probe yields one (start, end) range per run. Its cost does not depend on how many tuples match.
 
 Invariants, asserted by ``check``:
     1. Both runs are sorted runs (`SortedRun`: ascending, padded, indexed).
     2. After ``insert`` of m tuples the buffer holds fewer than ``limit(m)``.
-Costs for n tuples and a buffer of b: ``insert`` merges a batch into the buffer, O(b), and once in b
-tuples the buffer into the main array, O(n); ``probe`` takes O(log n + log b) a range.
+Costs for n tuples and a buffer of b: ``insert`` merges a batch into the buffer, O(b), and once
+every b tuples the buffer into the main array, O(n); ``probe`` takes O(log n + log b) per range.
 
 Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-D and III-E. Departures: the buffer is
-sorted, so that every match lies in a range (the paper compares it with every probe); the index
+sorted, so every match lies in a range (the paper compares the buffer with every probe); the index
 array has two levels; and a partition is searched without branches where the paper merges.
 """
 
@@ -38,12 +39,12 @@ from streamjoin.indexes.runs.sorted_run import SortedRun
 from streamjoin.kernels.compile import Keys, RowIds
 
 BUFFER_CAPACITY = 1024
-DIRECT = 16  # merging this many tuples costs about what a search costs
+MERGES_PER_SEARCH = 16  # merging this many tuples costs about as much as a search
 
 
 def limit_buffer(main: int, batch: int, capacity: int = BUFFER_CAPACITY) -> int:
-    """Return how many tuples the buffer beside a main array may hold: a batch, if none is used."""
-    if batch >= capacity and main <= DIRECT * batch:
+    """Return how many tuples the buffer may hold; as many as a batch means no buffer."""
+    if batch >= capacity and main <= MERGES_PER_SEARCH * batch:
         return batch
     return max(capacity, isqrt(main * batch))
 
@@ -83,7 +84,7 @@ class BISort:
             self.merge()
 
     def limit(self, batch: int) -> int:
-        """How many tuples the buffer may hold after a batch of this size: see above."""
+        """How many tuples the buffer may hold after a batch of this size."""
         return limit_buffer(self.main.size, batch, self.buffer_capacity)
 
     def merge(self) -> None:

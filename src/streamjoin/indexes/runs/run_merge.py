@@ -1,8 +1,8 @@
 """Merging a batch into a sorted run, in place and from the back (PanJoin III-D).
 
-With several threads (III-G3) the run is cut into pieces of about the same work. Each piece moves up
-by the number of batch keys that come before it, into the beginning of the next one; so every piece
-first saves its own beginning::
+With several threads (III-G3), the run is cut into pieces of about equal work. Each piece moves up
+by the number of batch keys before it, into the beginning of the next piece; so every piece first
+saves its own beginning::
 
     run    [ 1 3 4 | 6 7 9 ] . . .      batch [ 2 5 8 ]      cut at 5: two keys before it
     saved            6 7
@@ -16,7 +16,7 @@ import numpy as np
 from streamjoin.kernels.compile import Keys, RowIds, kernel
 from streamjoin.kernels.threads import share
 
-PIECE = 1 << 17  # tuples that are worth a thread
+PIECE_TUPLES = 1 << 17  # that are worth a thread
 NO_KEYS, NO_IDS = np.empty(0, np.int64), np.empty(0, np.int32)
 
 
@@ -31,10 +31,10 @@ def merge_down(
     new_ids: RowIds,
     new: int,
 ) -> tuple[int, int]:
-    """Merge old tuples and new ones, the first ``new`` + 1, from the back, down from ``slot``.
+    """Merge old tuples and the first ``new`` + 1 new ones from the back, down from ``slot``.
 
-    Ends with the old tuples; returns the place below the last one written, and what is left of the
-    new ones. On equal keys the new ones are younger.
+    Stops when the old tuples are used up; returns the place below the last tuple written, and how
+    many new ones are left. Where keys are equal, new tuples count as younger.
     """
     old = old_keys.size - 1
     while new >= 0:
@@ -48,7 +48,7 @@ def merge_down(
         keys[slot], row_ids[slot] = key, new_ids[new]
         new -= 1
         slot -= 1
-    if slot > old:  # else the rest lies where it belongs
+    if slot > old:  # else the rest is already in place
         while old >= 0:
             keys[slot], row_ids[slot] = old_keys[old], old_ids[old]
             old -= 1
@@ -70,7 +70,7 @@ def merge_piece(
 ) -> None:
     """Merge a part of the batch into the tuples ``first`` to ``last``, which move by ``shift``.
 
-    The first of these tuples are read from where they were saved.
+    The first of these tuples are read from their saved copies.
     """
     kept = first + saved_keys.size  # from here on, tuples are still where they were
     slot, new = last + new_keys.size + shift - 1, new_keys.size - 1
@@ -86,13 +86,13 @@ def merge_piece(
 def merge(
     keys: Keys, row_ids: RowIds, size: int, new_keys: Keys, new_ids: RowIds, threads: int = 1
 ) -> None:
-    """Merge an ascending batch into a run of ``size`` tuples, which has room for it behind them."""
-    count = min(threads, size // PIECE)
+    """Merge an ascending batch into a run of ``size`` tuples, which has room for it at the end."""
+    count = min(threads, size // PIECE_TUPLES)
     if count < 2:
         merge_piece(keys, row_ids, 0, size, NO_KEYS, NO_IDS, new_keys, new_ids, 0)
         return
     cuts = [size * number // count for number in range(count + 1)]
-    # On equal keys the batch's tuples are younger: those equal to a cut come behind it.
+    # Where keys are equal, the batch's tuples are younger, so those equal to a cut come after it.
     places = [0, *(int(np.searchsorted(new_keys, keys[cut])) for cut in cuts[1:-1]), new_keys.size]
     pieces = []
     for (first, last), (begin, end) in zip(pairwise(cuts), pairwise(places), strict=True):

@@ -2,14 +2,14 @@
 
 The join core of SplitJoin and of the handshake joins, and the baseline of every benchmark here.
 It is as fast as a nested loop gets: tuples are taken in tiles that stay in the L1 cache, each
-tile is compared with all probes, and comparing only counts, so that it compiles to SIMD code;
-the rare probe that counted a hit in a tile looks again to note which tuples they were::
+tile is compared with all probes, and comparing only counts, so it compiles to SIMD code. Only the
+rare probe that counted a hit in a tile looks again to note the tuples::
 
     keys    [ 7 3 9 1 | 4 4 8 2 | 6 ... ]      one tile = TILE keys
     probe [3, 4]:  1 hit  2 hits   0           hits written: rows 1, 4, 5
 
 Invariant, asserted by ``check``: keys and row ids are parallel and in insertion order.
-Costs for n tuples: ``insert`` O(1) a tuple, ``probe`` O(n) a range.
+Costs for n tuples: ``insert`` O(1) per tuple, ``probe`` O(n) per range.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SLICE = 1 << 20  # tiles compared with a probe before the next checkpoint: a ten
 
 @kernel
 def count_hits(tile: Keys, lower: Int, upper: Int) -> Int:
-    """Count the keys of a tile in [lower, upper]; counting the misses compiles to less code."""
+    """Count the keys of a tile in [lower, upper], by counting the misses: that is less code."""
     misses = np.int64(0)
     for i in range(tile.size):
         misses += np.int64(tile[i] > upper) | np.int64(lower > tile[i])
@@ -49,8 +49,8 @@ def scan_tiles(
 ) -> int:
     """Compare tiles with probes, from ``resume`` = (tile, probe) on, until ``hits`` may overflow.
 
-    Or until as many ``steps`` are done, a tile and a probe each. Writes (probe, row) pairs into
-    ``found`` and ``hits``, returns how many, and moves ``resume``.
+    It also stops after ``steps`` steps; one step is one tile and one probe. Writes (probe, row)
+    pairs into ``found`` and ``hits``, returns how many, and moves ``resume``.
     """
     count = 0
     for begin in range(resume[0], keys.size, TILE):
@@ -110,7 +110,7 @@ class Scan:
         return type(self)(capacity)
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
-        """Append a batch. O(1) a tuple, amortised."""
+        """Append a batch. O(1) per tuple, amortised."""
         end = self.size + keys.size
         if end > self.keys.size:
             capacity = max(end, 2 * self.keys.size)
@@ -124,7 +124,7 @@ class Scan:
         self.size = end
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:
-        """Yield what the probes find, about ``HITS`` pairs at a time. O(n) a range."""
+        """Yield what the probes find, about ``HITS`` pairs at a time. O(n) per range."""
         keys, row_ids = self.keys[: self.size], self.row_ids[: self.size]
         found, hits = np.empty(HITS, np.int32), np.empty(HITS, np.int32)
         resume = np.zeros(2, np.int64)

@@ -9,20 +9,20 @@ and every 2nd)::
     row_ids [ 5 0 8   2 ...                                      ]
 
 A batch of probes walks the coarse level once, from left to right, with a *rebounding binary
-search*: it steps forward from where the probe before it ended, doubling the step, then turns back
-and halves it. What is left is to look at 16 fine keys and at 8 keys. Both are done for a block of
-probes at a time, without branches, and each stage touches the cache lines of the next, so that the
-memory system works on many probes at once: searching is bound by memory, and this takes less than
-half the time of a branching search in runs that are larger than the cache. If the range ends
-within 8 keys of its start, as it does in most joins, its end costs little more; if not, it is
-searched the same way, so that the cost does not depend on how many tuples match.
+search*: each probe steps forward from where the one before ended, doubling the step, then turns
+back and halves it. Then 16 fine keys and 8 keys remain to be looked at. Both stages work on a block
+of probes at a time, without branches, and each touches the cache lines of the next, so the memory
+system works on many probes at once. Searching is memory-bound, and this takes less than half the
+time of a branching search in runs larger than the cache. If the range ends within 8 keys of its
+start, as it does in most joins, finding the end costs little more; if not, it is searched for the
+same way, so the cost does not depend on how many tuples match.
 
 Invariants, asserted by ``check``:
-    1. ``keys[:size]`` ascends, equal keys in the order of their arrival, and ``PAD`` keys of
-       ``MAX_KEY`` follow, so that looking at a group of keys needs no test for the end.
+    1. ``keys[:size]`` ascends, with equal keys in order of arrival, and ``PAD`` keys of ``MAX_KEY``
+       follow, so that looking at a group of keys needs no test for the end.
     2. ``fine`` equals ``keys[:size:8]`` and ``coarse`` equals ``fine[::16]``, padded likewise.
 Costs for n tuples: ``merge`` of a batch O(n); ``probe`` O(log n) for the first range and less for
-each that follows in ascending order. Memory: 12 bytes a tuple, and an eighth of the keys' bytes.
+each that follows in ascending order. Memory: 12 bytes per tuple, and an eighth of the keys' bytes.
 """
 
 from typing import Self
@@ -33,10 +33,10 @@ from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.runs.run_merge import merge
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, kernel
 
-KEYS = 8  # keys to an entry of the fine level: one cache line
-FINE = 16  # fine keys to an entry of the coarse level: two
-PAD = 2 * FINE
-BLOCK = 128  # probes that go through the stages together: their cache lines fit into L1
+FINE_KEYS = 8  # keys per entry of the fine level: one cache line
+COARSE_KEYS = 16  # fine keys per entry of the coarse level: two cache lines
+PAD = 2 * COARSE_KEYS
+BLOCK_PROBES = 128  # probes that go through the stages together: their cache lines fit into L1
 
 
 @kernel
@@ -55,7 +55,7 @@ def skip_keys(keys: Keys, first: Int, bound: Int) -> Int:
 
 @kernel
 def skip_fine(fine: Keys, first: Int, bound: Int) -> Int:
-    """Do the same in the fine level, at most 16 on."""
+    """Do the same in the fine level, at most 16 entries on."""
     at = np.uint64(first)
     at += np.uint64(fine[at + np.uint64(7)] < bound) << np.uint64(3)
     return skip_keys(fine, at, bound)
@@ -86,24 +86,24 @@ def rebound(keys: Keys, size: int, first: int, bound: int) -> int:
 def find_positions(
     keys: Keys, fine: Keys, coarse: Keys, size: int, part: int, bounds: Keys, positions: Positions
 ) -> int:
-    """Find the first position in ``keys`` that is not below each of at most ``BLOCK`` bounds.
+    """Find the first position in ``keys`` that is not below each of at most `BLOCK_PROBES` bounds.
 
     ``part`` is where the coarse search starts; returns where the next block should start.
     """
-    coarse_size = (size + KEYS * FINE - 1) // (KEYS * FINE)
-    begins = np.empty(BLOCK, np.int64)
+    coarse_size = (size + FINE_KEYS * COARSE_KEYS - 1) // (FINE_KEYS * COARSE_KEYS)
+    begins = np.empty(BLOCK_PROBES, np.int64)
     for i in range(bounds.size):
         bound = bounds[i]
         if part > 0 and coarse[part - 1] >= bound:
             part = 0  # not ascending here: start over
         if part < coarse_size and coarse[part] < bound:
             part = rebound(coarse, coarse_size, part, bound)
-        begin = max(part - 1, 0) * FINE
+        begin = max(part - 1, 0) * COARSE_KEYS
         begins[i] = begin
-        # Stored only to have the lines loaded early; the last stage overwrites it.
+        # Stored only so that the lines are loaded early; the last stage overwrites it.
         positions[i] = fine[np.uint64(begin)] + fine[np.uint64(begin + 8)]
     for i in range(bounds.size):
-        begin = max(skip_fine(fine, begins[i], bounds[i]) - 1, begins[i]) * KEYS
+        begin = max(skip_fine(fine, begins[i], bounds[i]) - 1, begins[i]) * FINE_KEYS
         begins[i] = begin
         positions[i] = keys[np.uint64(begin)] + keys[np.uint64(begin + 8)]
     for i in range(bounds.size):
@@ -117,11 +117,11 @@ def find_ranges(
 ) -> tuple[Positions, Positions]:
     """Find where the keys of each closed range [lower, upper] lie in a run."""
     starts, ends = np.empty(lower.size, np.int64), np.empty(lower.size, np.int64)
-    far, found = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    bounds = np.empty(BLOCK, np.int64)
+    far, found = np.empty(BLOCK_PROBES, np.int64), np.empty(BLOCK_PROBES, np.int64)
+    bounds = np.empty(BLOCK_PROBES, np.int64)
     part = far_part = 0
-    for first in range(0, lower.size, BLOCK):
-        last = min(first + BLOCK, lower.size)
+    for first in range(0, lower.size, BLOCK_PROBES):
+        last = min(first + BLOCK_PROBES, lower.size)
         unbounded = True
         for i in range(first, last):
             unbounded &= lower[i] == MIN_KEY
@@ -140,7 +140,7 @@ def find_ranges(
             ends[i] = min(end, size)
             far[count] = i
             bounds[count] = upper[i] + 1
-            count += end == starts[i] + KEYS
+            count += end == starts[i] + FINE_KEYS
         if count > 0:
             far_part = find_positions(
                 keys, fine, coarse, size, far_part, bounds[:count], found[:count]
@@ -159,7 +159,7 @@ def sample(keys: Keys, size: int, stride: int, samples: Keys) -> None:
     samples[count : count + PAD] = MAX_KEY
 
 
-def padded(capacity: int) -> Keys:
+def allocate_padded(capacity: int) -> Keys:
     """Allocate a run of keys with its padding, aligned so that 8 keys are a cache line."""
     spare = np.empty(capacity + PAD + 8, np.int64)
     offset = (-spare.ctypes.data // 8) % 8
@@ -173,9 +173,12 @@ class SortedRun:
 
     def __init__(self, capacity: int) -> None:
         self.size = 0
-        self.keys, self.row_ids = padded(capacity), np.empty(capacity, np.int32)
-        fine_capacity = -(-capacity // KEYS)
-        self.fine, self.coarse = padded(fine_capacity), padded(-(-fine_capacity // FINE))
+        self.keys, self.row_ids = allocate_padded(capacity), np.empty(capacity, np.int32)
+        fine_capacity = -(-capacity // FINE_KEYS)
+        self.fine, self.coarse = (
+            allocate_padded(fine_capacity),
+            allocate_padded(-(-fine_capacity // COARSE_KEYS)),
+        )
 
     @classmethod
     def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
@@ -190,7 +193,7 @@ class SortedRun:
         return self.row_ids.size
 
     def merge(self, keys: Keys, row_ids: RowIds, threads: int = 1) -> None:
-        """Merge an ascending batch. O(n + batch), side by side if it is worth it."""
+        """Merge an ascending batch, with several threads if that pays. O(n + batch)."""
         size = self.size + keys.size
         if size > self.capacity:
             self.resize(max(size, self.capacity + self.capacity // 2))
@@ -201,11 +204,11 @@ class SortedRun:
         self.fill(size)
 
     def fill(self, size: int) -> None:
-        """Note that so many tuples are there now: pad them and index them. O(n)."""
+        """Set the number of tuples, after writing them: pad and index them. O(n)."""
         self.size = size
         self.keys[size : size + PAD] = MAX_KEY
-        sample(self.keys, size, KEYS, self.fine)
-        sample(self.fine, -(-size // KEYS), FINE, self.coarse)
+        sample(self.keys, size, FINE_KEYS, self.fine)
+        sample(self.fine, -(-size // FINE_KEYS), COARSE_KEYS, self.coarse)
 
     def resize(self, capacity: int) -> None:
         """Move the tuples into arrays of another capacity. O(n)."""
@@ -233,7 +236,7 @@ class SortedRun:
     def check(self) -> None:
         keys = self.keys[: self.size]
         assert np.all(keys[:-1] <= keys[1:])
-        fine, coarse = keys[::KEYS], keys[:: KEYS * FINE]
+        fine, coarse = keys[::FINE_KEYS], keys[:: FINE_KEYS * COARSE_KEYS]
         for level, expected in ((self.keys, keys), (self.fine, fine), (self.coarse, coarse)):
             assert np.array_equal(level[: expected.size], expected)
             assert np.all(level[expected.size : expected.size + PAD] == MAX_KEY)

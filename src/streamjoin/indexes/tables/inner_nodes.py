@@ -9,11 +9,12 @@ lie in two leaves, the right one may also hold keys equal to its lower separator
     level 1   [ 5 | 9 ]   [ 31 ]     [ 77 | 80 ]        a child below the last level is a leaf
                a   b  c    d   e      f    g   h
 
-A node has `FANOUT` children at most, so its separators take eight cache lines, and all inner nodes
-of a large subwindow stay in the cache. They are compared all at once, without branches.
+A node has at most `FANOUT` children, so its separators take eight cache lines, and all inner nodes
+of a large subwindow stay in the cache. The separators of a node are compared all at once, without
+branches.
 
-A sorted batch goes through the tree by a *path*: the node and the upper bound of each level for the
-key before. The next key climbs only as far as it must, and descends from there.
+A sorted batch goes through the tree along a *path*: the node and the upper bound on each level for
+the previous key. The next key climbs only as far as it must, and descends from there.
 """
 
 from typing import NamedTuple
@@ -25,21 +26,21 @@ from streamjoin.kernels.compile import MAX_KEY, Int, Keys, Positions, copy_into,
 
 FANOUT = 64
 LEVELS = 12  # enough for any tree of int32 row ids
-NEAR = 6  # children that are looked at one by one, before all are compared
+NEAR_CHILDREN = 6  # looked at one by one before all are compared
 ROOT, HEIGHT, USED = 0, 1, 2  # places in ``info``
 
 
 class Nodes(NamedTuple):
     """The arrays of all inner nodes, as kernels take them."""
 
-    keys: NDArray[np.int64]  # one row a node: FANOUT - 1 separators, and MAX_KEY behind them
-    children: NDArray[np.int32]  # one row a node: nodes or, on the last level, leaves
+    keys: NDArray[np.int64]  # one row per node: FANOUT - 1 separators, followed by MAX_KEY
+    children: NDArray[np.int32]  # one row per node: nodes or, on the last level, leaves
     sizes: NDArray[np.int32]  # separators of each node
     info: NDArray[np.int64]  # root, height (levels of inner nodes), nodes used
 
 
 class Path(NamedTuple):
-    """The way to a leaf: the node of each level, which child was taken, and what ends there."""
+    """The way to a leaf: on each level the node, the child taken, and the upper bound."""
 
     nodes: NDArray[np.int64]
     places: NDArray[np.int64]
@@ -47,7 +48,7 @@ class Path(NamedTuple):
 
 
 def make_nodes(capacity: int) -> Nodes:
-    """Allocate room for so many nodes; the first is the root, and has the one leaf 0."""
+    """Allocate room for ``capacity`` nodes; the first is the root, its only child is leaf 0."""
     return Nodes(
         np.full((capacity, FANOUT), MAX_KEY),
         np.zeros((capacity, FANOUT), np.int32),
@@ -64,13 +65,13 @@ def grow_nodes(nodes: Nodes) -> Nodes:
 
 
 def make_path() -> Path:
-    """Allocate a path; it leads nowhere before `restart`."""
+    """Allocate a path; call `restart` before using it."""
     return Path(*(np.zeros(LEVELS, np.int64) for _ in Path._fields))
 
 
 @kernel
 def restart(nodes: Nodes, path: Path) -> None:
-    """Let a path begin at the root."""
+    """Reset a path to the root."""
     path.nodes[0], path.uppers[0] = nodes.info[ROOT], MAX_KEY
 
 
@@ -106,7 +107,7 @@ def descend(nodes: Nodes, path: Path, level: int, key: Int) -> Int:
 def find_leaves(nodes: Nodes, path: Path, keys: Keys, found: Positions) -> None:
     """Find the leaf of each key; fastest if they ascend.
 
-    Most keys of a sorted batch belong under the same lowest node as the one before, near to it.
+    Most keys of a sorted batch belong under the same lowest node as the key before, close to it.
     The others climb only as far as they must.
     """
     bottom = nodes.info[HEIGHT] - 1
@@ -124,7 +125,7 @@ def find_leaves(nodes: Nodes, path: Path, keys: Keys, found: Positions) -> None:
                 level -= 1
             descend(nodes, path, level, key)
             node, place = path.nodes[bottom], path.places[bottom]
-        elif nodes.keys[node, min(place + NEAR, FANOUT - 1)] < key:
+        elif nodes.keys[node, min(place + NEAR_CHILDREN, FANOUT - 1)] < key:
             place = find_child(nodes.keys[node], key)
         else:
             while nodes.keys[node, place] < key:
@@ -134,15 +135,15 @@ def find_leaves(nodes: Nodes, path: Path, keys: Keys, found: Positions) -> None:
 
 @kernel
 def is_short(nodes: Nodes) -> bool:
-    """Whether there may not be room for what one new leaf needs: a node a level, and a root."""
+    """Whether room may be short for one more leaf: it may need a node per level, and a root."""
     return nodes.sizes.size - nodes.info[USED] < nodes.info[HEIGHT] + 1
 
 
 @kernel
 def add_separator(nodes: Nodes, path: Path, separator: Int, right: Int) -> None:
-    """Divide the leaf at the end of a path: it keeps what is up to ``separator``.
+    """Divide the leaf at the end of a path: it keeps the keys up to ``separator``.
 
-    ``right`` is the leaf of what is above. Must not be `is_short`. The path leads nowhere
+    ``right`` is the leaf for the keys above. Needs room (`is_short`). The path is invalid
     afterwards.
     """
     level = nodes.info[HEIGHT] - 1

@@ -10,15 +10,15 @@ A partition begins in the entry of its own number, a *normal* entry. When an ent
 
 With P partitions, a capacity of N tuples and ``slack`` > 1, an entry holds N / P * slack tuples.
 Then 2P entries are always enough: only a full entry takes a reserved one, and P full entries would
-hold more than N tuples. WiB+-Tree has no normal entries: it takes one for each leaf it makes.
+hold more than N tuples. WiB+-Tree has no normal entries: it takes one for each leaf it creates.
 
 Invariants, asserted by ``check``:
-    1. An entry that leads to another one is full; ``lasts`` is where a partition's chain ends.
+    1. An entry that leads to another one is full; ``lasts`` is the end of a partition's chain.
     2. Entries from ``pointer`` on are unused, and no two chains share an entry.
-    3. The first ``heads[e]`` places of entry e have tuples.
+    3. The first ``heads[e]`` places of entry e hold tuples.
 
-Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-B2. Departure: ``lasts``, so that a
-tuple finds its entry at once where the paper follows the chain.
+Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-B2. Departure: ``lasts`` leads a tuple
+straight to its entry, where the paper follows the chain.
 """
 
 from collections.abc import Iterator
@@ -32,23 +32,23 @@ from streamjoin.kernels.compile import Int, Keys, Positions, RowIds, kernel
 
 SLACK = 1.25
 NONE = -1
-LINE = 8  # keys of a cache line: widths are multiples
+LINE_KEYS = 8  # per cache line; widths are multiples of it
 
 
 class Entries(NamedTuple):
     """The arrays of an LLAT, as kernels take them."""
 
-    keys: NDArray[np.int64]  # one row an entry
+    keys: NDArray[np.int64]  # one row per entry
     row_ids: NDArray[np.int32]
-    heads: NDArray[np.int32]  # where the next tuple goes, and so how many have come
-    nexts: NDArray[np.int32]  # the entry that goes on, or NONE
-    lasts: NDArray[np.int32]  # of each partition: where its chain ends
+    heads: NDArray[np.int32]  # where the next tuple goes, which is also the number of tuples
+    nexts: NDArray[np.int32]  # the entry that continues this one, or NONE
+    lasts: NDArray[np.int32]  # the last entry of each partition's chain
     pointer: NDArray[np.int64]  # one number: the first unused entry
 
 
 @kernel
 def take_entry(table: Entries) -> Int:
-    """Return the first unused entry, and move the global pointer on."""
+    """Return the first unused entry, and advance the global pointer."""
     entry = table.pointer[0]
     table.pointer[0] = entry + 1
     return entry
@@ -71,7 +71,7 @@ def append(table: Entries, partition: Int, key: Int, row_id: Int) -> None:
 def copy_chains(
     table: Entries, firsts: Positions, keys: Keys, row_ids: RowIds, ends: Positions
 ) -> None:
-    """Write the tuples of some chains, by their first entries, and where each chain ends."""
+    """Write the tuples of some chains, given by first entries, and where each chain ends."""
     at = 0
     for number in range(firsts.size):
         entry = firsts[number]
@@ -88,7 +88,7 @@ class LLAT:
 
     def __init__(self, capacity: int, partitions: int, slack: float = SLACK) -> None:
         self.capacity, self.partitions = capacity, partitions
-        self.width = -(-ceil(max(capacity, 1) / partitions * slack) // LINE) * LINE
+        self.width = -(-ceil(max(capacity, 1) / partitions * slack) // LINE_KEYS) * LINE_KEYS
         self.entries = make_entries(2 * partitions, self.width, partitions)
 
     def partition(self, number: int) -> Iterator[tuple[Keys, RowIds]]:
@@ -137,7 +137,7 @@ class LLAT:
 
 
 def make_entries(count: int, width: int, used: int) -> Entries:
-    """Allocate so many entries, of which the first ``used`` belong to partitions."""
+    """Allocate ``count`` entries, of which the first ``used`` belong to partitions."""
     return Entries(
         np.empty((count, width), np.int64),
         np.empty((count, width), np.int32),

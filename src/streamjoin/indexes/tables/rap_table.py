@@ -1,8 +1,8 @@
 """RaP-Table (range partition table): a bucket for each range of keys, tuples inside unsorted.
 
 The *partition table* holds the splitters: partition p has the keys above ``splitters[p - 1]`` and
-up to ``splitters[p]``. The tuples lie in an `LLAT`, and three histograms tell of each partition how
-many there are, and the least and the greatest key::
+up to ``splitters[p]``. The tuples lie in an `LLAT`, and three histograms hold, for each partition,
+the number of tuples, the least key and the greatest key::
 
     splitters       10          20          30
     partitions   0           1           2           3
@@ -11,22 +11,22 @@ many there are, and the least and the greatest key::
     least        1           11           25          31
     greatest     7           20           25          99
 
-A sorted batch finds its partitions with a *rebounding binary search*, each tuple from the partition
-of the one before. A probe looks at every tuple of the partitions of its lower and its upper bound,
-and copies what lies between them.
+A sorted batch finds its partitions with a *rebounding binary search* that starts at the partition
+of the tuple before. A probe looks at every tuple in the partitions of its lower and its upper
+bound, and copies all of those in between.
 
-`successor` makes the table of the next subwindow: the histograms give it splitters under which the
-same tuples would have been spread evenly (Algorithm 1, `keys.splitters.adjust`). Keys that rise all
-the time defeat this: they fall beyond the last splitter. So does the first table, which knows
-nothing yet; it takes its splitters from the first batch. A table that outgrows its capacity is
-adjusted on the spot, and made anew with twice the room.
+`successor` makes the table of the next subwindow: the histograms give it splitters that would have
+spread the same tuples evenly (Algorithm 1, `keys.splitters.adjust`). Keys that keep rising defeat
+this: they fall beyond the last splitter. The first table has nothing to learn from; it takes its
+splitters from the first batch. A table that outgrows its capacity is rebuilt with adjusted
+splitters and twice the room.
 
 Invariants, asserted by ``check``:
     1. Splitters ascend, and each tuple lies in the partition of its key.
     2. The histograms are those of the tuples.
     3. Those of `LLAT`.
-Costs for n tuples in p partitions: ``insert`` O(log p) a tuple and less in a batch; ``probe``
-O(log p + n / p + matches) a range while keys are like those of the subwindow before.
+Costs for n tuples in p partitions: ``insert`` O(log p) per tuple, less in a batch; ``probe``
+O(log p + n / p + matches) per range, as long as keys resemble those of the subwindow before.
 
 Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-B, III-E, III-F.
 """
@@ -45,7 +45,7 @@ from streamjoin.indexes.tables.llat import LLAT, SLACK, Entries, append
 from streamjoin.kernels.compile import MAX_KEY, Int, Keys, Positions, RowIds, kernel
 from streamjoin.keys.splitters import Histogram, adjust, count_keys, from_sample
 
-PARTITION = 64  # tuples that a partition should hold
+PARTITION_TUPLES = 64  # that a partition should hold
 SPLITTERS = b"splitters"  # in the metadata of a snapshot
 
 
@@ -111,7 +111,7 @@ def scan_partitions(
     for probe in range(first, lower.size):
         starts[probe] = count
         if lower[probe] <= upper[probe]:
-            needed: Int = np.int64(1)  # one is written too much
+            needed: Int = np.int64(1)  # one too many is written
             for partition in range(low[probe], high[probe] + 1):
                 needed += counts[partition]
             if count + needed > found.size:
@@ -127,7 +127,7 @@ def scan_partitions(
 
 @kernel
 def insert_tuples(table: Entries, owners: Positions, keys: Keys, row_ids: RowIds) -> None:
-    """Put tuples into partitions that are known."""
+    """Put tuples into known partitions."""
     for i in range(keys.size):
         append(table, owners[i], keys[i], row_ids[i])
 
@@ -137,16 +137,16 @@ class RaPTable:
 
     def __init__(
         self,
-        capacity: int = PARTITION,
+        capacity: int = PARTITION_TUPLES,
         partitions: int | None = None,
         splitters: Keys | None = None,
         slack: float = SLACK,
     ) -> None:
         self.slack = slack
         if splitters is None and partitions is None:
-            capacity = PARTITION  # it grows, and learns splitters each time it does
-        count = partitions or max(capacity // PARTITION, 1)
-        self.storage = LLAT(max(capacity, PARTITION), count, slack)
+            capacity = PARTITION_TUPLES  # it grows, and learns splitters each time it does
+        count = partitions or max(capacity // PARTITION_TUPLES, 1)
+        self.storage = LLAT(max(capacity, PARTITION_TUPLES), count, slack)
         self.histogram = Histogram.empty(count)
         self.splitters = splitters
         self.size = 0
@@ -154,16 +154,16 @@ class RaPTable:
     @classmethod
     def from_sorted(cls, keys: Keys, row_ids: RowIds) -> Self:
         """Load ascending keys at once. O(n)."""
-        index = cls(keys.size, max(keys.size // PARTITION, 1))
+        index = cls(keys.size, max(keys.size // PARTITION_TUPLES, 1))
         index.insert(keys, row_ids)
         return index
 
     def successor(self, capacity: int) -> Self:
         """Make the table of the next subwindow, its splitters adjusted to the keys of this one."""
-        return self.adjusted(capacity, max(capacity // PARTITION, 1))
+        return self.make_adjusted(capacity, max(capacity // PARTITION_TUPLES, 1))
 
-    def adjusted(self, capacity: int, partitions: int) -> Self:
-        """Make an empty table of so many partitions, its splitters adjusted to this one's keys."""
+    def make_adjusted(self, capacity: int, partitions: int) -> Self:
+        """Make an empty table of ``partitions``, its splitters adjusted to this one's keys."""
         splitters = adjust(self.histogram, partitions) if self.size else None
         return type(self)(capacity, partitions, splitters, self.slack)
 
@@ -173,7 +173,7 @@ class RaPTable:
         return self.storage.partitions
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
-        """Add an ascending batch. O(log p) a tuple, less if many fall into one partition."""
+        """Add an ascending batch. O(log p) per tuple, less if many fall into one partition."""
         if not keys.size:
             return
         if self.size + keys.size > self.storage.capacity:
@@ -228,7 +228,7 @@ class RaPTable:
         return self.storage.nbytes + sum(each.nbytes for each in arrays if each is not None)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Snapshot by partition; the splitters stand in the metadata."""
+        """Snapshot by partition; the splitters go into the metadata."""
         keys, row_ids, _ = self.storage.copy()
         batch = pa.record_batch({"keys": keys, "row_ids": row_ids})
         if self.splitters is None:

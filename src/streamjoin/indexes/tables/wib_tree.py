@@ -1,23 +1,23 @@
 """WiB+-Tree (wide B+-tree): small sorted inner nodes above wide leaves that are not sorted.
 
 A leaf is an entry of an `LLAT`. A tuple is appended to its leaf; only when a leaf is full is it
-sorted, and divided where two different keys meet, as near to the middle as can be. Equal keys never
-part: a full leaf with one key only goes on in further entries::
+sorted, and divided where two different keys meet, as close to the middle as possible. Equal keys
+are never separated: a full leaf with only one key continues in further entries::
 
     inner nodes          [ 20             | 50            ]
     leaves       [ 7 20 1 . ]     [ 50 31 44 32 ]     [ 77 77 77 77 ] -> [ 77 . . . ]
                                     full: sorted, and divided at 32
 
 A probe looks at every tuple of its first and its last leaf, and copies the leaves in between. The
-tree adapts to any keys as they come, to ever-rising ones too, where RaP-Table's splitters, made
-from the subwindow before, are of no use.
+tree adapts to any keys as they arrive, even to keys that keep rising, for which RaP-Table's
+splitters, made from the subwindow before, are useless.
 
 Invariants, asserted by ``check``:
-    1. A leaf has tuples with keys above the leaf before it and up to ``uppers`` of its own, fewer
-       than the width of an entry unless all are equal.
+    1. A leaf holds tuples with keys above the leaf before it and up to its own ``uppers``, fewer
+       than the width of an entry unless all keys are equal.
     2. ``followers`` links the leaves in the order of their keys.
-Costs for n tuples: ``insert`` O(log n) a tuple, less in a batch; ``probe`` O(log n + width +
-matches) a range.
+Costs for n tuples: ``insert`` O(log n) per tuple, less in a batch; ``probe`` O(log n + width +
+matches) per range.
 
 Source: Pan and Jacobsen, "PanJoin" (arXiv:1811.05065), III-C, III-E. Departure: leaves are linked,
 as in any B+-tree, so a probe walks from the first to the last.
@@ -56,8 +56,8 @@ from streamjoin.indexes.tables.llat import (
 from streamjoin.indexes.tables.wide_leaves import Leaves, count_leaf, insert_batch, link
 from streamjoin.kernels.compile import MAX_KEY, Keys, Positions, RowIds, copy_into, kernel
 
-WIDTH = 128  # tuples of a leaf
-MOST_WIDTH = 1 << 16  # of a tree that is restored
+WIDTH = 128  # tuples per leaf
+MOST_WIDTH = 1 << 16  # in a restored tree
 LEAVES, WIDTHS = b"leaves", b"width"  # in the metadata of a snapshot
 
 
@@ -80,7 +80,7 @@ def scan_leaves(
         starts[probe] = count
         if low <= high:
             begin = begins[probe]
-            last, needed = begin, count_leaf(table, begin) + 1  # one is written too much
+            last, needed = begin, count_leaf(table, begin) + 1  # one too many is written
             while held.uppers[last] < high:
                 last = np.int64(held.followers[last])
                 needed += count_leaf(table, last)
@@ -99,7 +99,7 @@ def scan_leaves(
 
 @kernel
 def are_in_leaves(counts: Keys, uppers: Keys, keys: Keys, width: int) -> bool:
-    """Whether leaves of so many tuples, with such upper ends, keep the first invariant."""
+    """Whether leaves with these counts and upper ends keep the first invariant."""
     at = 0
     for number in range(counts.size):
         count = counts[number]
@@ -164,7 +164,7 @@ class WiBTree:
         return type(self)(capacity, self.width)
 
     def insert(self, keys: Keys, row_ids: RowIds) -> None:
-        """Add an ascending batch as far as there is room, grow, and go on."""
+        """Add an ascending batch; grow whenever there is no more room."""
         first, path = 0, make_path()
         while first < keys.size:
             arrays = self.nodes, path, self.entries, self.leaves
@@ -206,7 +206,7 @@ class WiBTree:
         return used * (self.width * 12 + 32) + nodes * one
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Snapshot leaf by leaf; how many tuples a leaf has, and its upper end, stand beside it."""
+        """Snapshot leaf by leaf; the metadata has the size and the upper end of each."""
         order = np.array(leaves(self.nodes))
         keys, row_ids = np.empty(self.size, np.int64), np.empty(self.size, np.int32)
         ends = np.empty(order.size, np.int64)

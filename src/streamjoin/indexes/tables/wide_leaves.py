@@ -20,20 +20,20 @@ from streamjoin.indexes.tables.inner_nodes import (
 from streamjoin.indexes.tables.llat import NONE, Entries, append, take_entry
 from streamjoin.kernels.compile import Int, Keys, RowIds, kernel
 
-SAMPLE = 7  # keys that tell where to divide a leaf
-BLOCK = 128  # tuples whose leaves are found together
+SAMPLED_KEYS = 7  # whose median says where to divide a leaf
+BLOCK_TUPLES = 128  # whose leaves are found together
 
 
 class Leaves(NamedTuple):
-    """What is known of each leaf, by the number of its first entry."""
+    """What is known about each leaf, by the number of its first entry."""
 
-    uppers: NDArray[np.int64]  # the greatest key that belongs into the leaf
+    uppers: NDArray[np.int64]  # the greatest key that belongs in the leaf
     followers: NDArray[np.int32]  # the next leaf, or NONE
 
 
 @kernel
 def sort_tuples(keys: Keys, row_ids: RowIds) -> None:
-    """Sort a leaf in place (Shell's sort: a leaf is small, and nothing has to be allocated)."""
+    """Sort a leaf in place (Shellsort: a leaf is small, and nothing has to be allocated)."""
     for gap in (57, 23, 10, 4, 1):
         for i in range(gap, keys.size):
             key, row_id = keys[i], row_ids[i]
@@ -46,7 +46,7 @@ def sort_tuples(keys: Keys, row_ids: RowIds) -> None:
 
 @kernel
 def find_cut(keys: Keys) -> Int:
-    """Return where different keys meet in a sorted leaf, nearest to its middle; 0 if nowhere."""
+    """Return where different keys meet closest to the middle of a sorted leaf; 0 if nowhere."""
     middle = keys.size // 2
     for distance in range(middle + 1):
         for cut in (middle - distance, middle + distance):
@@ -57,7 +57,7 @@ def find_cut(keys: Keys) -> Int:
 
 @kernel
 def link(held: Leaves, leaf: Int, new: Int, separator: Int) -> None:
-    """Put a new leaf behind another, which keeps the keys up to ``separator``."""
+    """Link a new leaf after another, which keeps the keys up to ``separator``."""
     held.followers[new] = held.followers[leaf]
     held.followers[leaf] = new
     held.uppers[new] = held.uppers[leaf]
@@ -67,15 +67,15 @@ def link(held: Leaves, leaf: Int, new: Int, separator: Int) -> None:
 @kernel
 def find_pivot(keys: Keys) -> Int:
     """Return the median of some keys."""
-    some = np.empty(SAMPLE, np.int64)
-    for i in range(SAMPLE):
-        key = keys[i * keys.size // SAMPLE]
+    some = np.empty(SAMPLED_KEYS, np.int64)
+    for i in range(SAMPLED_KEYS):
+        key = keys[i * keys.size // SAMPLED_KEYS]
         slot = i
         while slot > 0 and some[slot - 1] > key:
             some[slot] = some[slot - 1]
             slot -= 1
         some[slot] = key
-    return some[SAMPLE // 2]
+    return some[SAMPLED_KEYS // 2]
 
 
 @kernel
@@ -86,7 +86,7 @@ def divide_leaf(nodes: Nodes, path: Path, table: Entries, held: Leaves, leaf: In
     above = np.int64(0)
     for i in range(keys.size):
         above += np.int64(keys[i] > separator)
-    if not keys.size // 4 <= above <= keys.size - keys.size // 4:  # no good: look at all of them
+    if not keys.size // 4 <= above <= keys.size - keys.size // 4:  # too uneven: look at all keys
         sort_tuples(keys, row_ids)
         cut = find_cut(keys)
         separator = keys[max(cut - 1, 0)]
@@ -109,16 +109,16 @@ def divide_leaf(nodes: Nodes, path: Path, table: Entries, held: Leaves, leaf: In
 
 
 @kernel
-def part_from_equals(
+def separate_key(
     nodes: Nodes, path: Path, table: Entries, held: Leaves, leaf: Int, key: Int, row_id: Int
 ) -> None:
-    """Add a tuple that falls into a leaf full of another key: each gets a leaf of its own."""
+    """Add a tuple that falls into a leaf full of another key: give each key its own leaf."""
     equal = table.keys[leaf, 0]
     new = take_entry(table)
     if key > equal:
         lone = new
         separator = equal
-    else:  # the many move on to the new leaf, at least by name
+    else:  # the equal keys move to the new leaf, of which only the first entry is copied
         lone = leaf
         separator = key
         table.keys[new], table.row_ids[new] = table.keys[leaf], table.row_ids[leaf]
@@ -143,13 +143,14 @@ def insert_batch(
 ) -> int:
     """Insert an ascending batch from ``first`` on; return where room ran out.
 
-    Leaves lie anywhere in memory. So the leaves of a block of tuples are found first, and touched,
-    and the memory system loads them side by side. When a leaf is divided, the rest is found anew.
+    Leaves lie anywhere in memory. So the leaves of a block of tuples are found and touched first,
+    and the memory system loads them in parallel. When a leaf is divided, the search starts again
+    for the rest.
     """
     width = table.keys.shape[1]
-    found, touched = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    found, touched = np.empty(BLOCK_TUPLES, np.int64), np.empty(BLOCK_TUPLES, np.int64)
     while first < keys.size:
-        count = min(BLOCK, keys.size - first)
+        count = min(BLOCK_TUPLES, keys.size - first)
         find_leaves(nodes, path, keys[first : first + count], found)
         for i in range(count):
             head = min(np.int64(table.heads[found[i]]), width - 1)
@@ -171,7 +172,7 @@ def insert_batch(
                 restart(nodes, path)
                 descend(nodes, path, 0, key)
                 if head == width:
-                    part_from_equals(nodes, path, table, held, at, key, row_id)
+                    separate_key(nodes, path, table, held, at, key, row_id)
                 else:
                     divide_leaf(nodes, path, table, held, at)
             done += 1
@@ -183,7 +184,7 @@ def insert_batch(
 def count_leaf(table: Entries, leaf: Int) -> Int:
     """Count the tuples of a leaf."""
     count, entry = np.int64(table.heads[leaf]), np.int64(leaf)
-    while table.heads[entry] == table.keys.shape[1]:  # full, so it goes on
+    while table.heads[entry] == table.keys.shape[1]:  # full, so there may be another entry
         entry = np.int64(table.nexts[entry])
         count += table.heads[entry]
     return count

@@ -1,10 +1,10 @@
-"""B+-tree: sorted leaves below sorted inner nodes, the structure that everybody knows.
+"""B+-tree: sorted leaves below sorted inner nodes, the classic structure.
 
-One tree of a `forest` holds the whole window. Every tuple that comes is inserted on its own, and
-every tuple that expires is removed on its own: what the other structures save is measured by this.
+One tree of a `forest` holds the whole window. Every tuple is inserted by itself, and removed by
+itself when it expires: this is the baseline against which the other structures are measured.
 
-Invariants, asserted by ``check``: those of a tree, and that it holds what is alive, nothing else.
-Costs for n tuples: ``insert``, ``expire`` and ``probe`` O(log n) a tuple.
+Invariants, asserted by ``check``: those of a tree, and that it holds exactly the live tuples.
+Costs for n tuples: ``insert``, ``expire`` and ``probe`` O(log n) per tuple.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 2.2.1.
@@ -19,14 +19,14 @@ from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.trees import blocks
 from streamjoin.indexes.trees import forest as trees
 from streamjoin.indexes.trees.blocks import Forest
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM
-from streamjoin.indexes.trees.window_index import LEAST, WindowIndex, wrap
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM
+from streamjoin.indexes.trees.window_index import LEAST_TUPLES, WindowIndex, wrap
 from streamjoin.kernels.compile import Keys, Positions, RowIds, bare
 
 
 @bare
 def insert_batch(forest: Forest, keys: Keys, rows: RowIds, first: int) -> int:
-    """Insert tuples from ``first`` on; return where room ran out."""
+    """Insert tuples from ``first`` on; return the one for which there was no room."""
     for i in range(first, keys.size):
         if not blocks.has_room(forest):
             return i
@@ -59,7 +59,9 @@ def find_batch(
     for probe in range(first, lower.size):
         starts[probe] = ends[probe] = count
         if lower[probe] <= upper[probe]:
-            count = trees.collect(forest, 0, lower[probe], upper[probe], base, ALL, found, count)
+            count = trees.collect(
+                forest, 0, lower[probe], upper[probe], base, ALL_ROWS, found, count
+            )
             if count == NO_ROOM:
                 return probe, 2 * found.size
             ends[probe] = count
@@ -69,7 +71,7 @@ def find_batch(
 class BTree(WindowIndex):
     """The index of a window; the module docstring gives its layout and invariants."""
 
-    def __init__(self, capacity: int = LEAST) -> None:
+    def __init__(self, capacity: int = LEAST_TUPLES) -> None:
         super().__init__(capacity)
         self.forest = blocks.make_forest(1, min(capacity, 1 << 20))
 
@@ -82,13 +84,13 @@ class BTree(WindowIndex):
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         remove_batch(self.forest, keys, rows)
-        if self.forest.supply[blocks.USED] > 2 * blocks.blocks_for(1, self.size + LEAST):
+        if self.forest.supply[blocks.USED] > 2 * blocks.blocks_for(1, self.size + LEAST_TUPLES):
             self._shrink()
 
     def _shrink(self) -> None:
-        """Give back the blocks of tuples that have expired. O(n)."""
+        """Free the blocks of tuples that have expired. O(n)."""
         keys, row_ids = self._live()
-        self.forest = blocks.make_forest(1, self.size + LEAST)
+        self.forest = blocks.make_forest(1, self.size + LEAST_TUPLES)
         self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:

@@ -1,16 +1,16 @@
 """The blocks of a forest: leaves and inner nodes of its trees, which look alike, and their supply.
 
-A block lies in whole cache lines, all of it in one place: keys, then cells, then a header (drawn
-with 4 places a block)::
+A block is contiguous and takes whole cache lines: keys, then cells, then a header (drawn with 4
+places per block)::
 
     keys [ 31 44 50  - ]   cells [ 8 1 0 . ]   size 3, next: block 7, height 0
 
 In a leaf, at height 0, cells are rows; in an inner node they are children. Unused keys are
-``MAX_KEY``, so that all of a block can be compared without a test. ``next`` is the block behind
-this one on its level; of one that was given back, the next one to take.
+``MAX_KEY``, so a whole block can be compared without a test. ``next`` is the following block on the
+same level; in a freed block, the next free one.
 
-The same memory is seen as int64 numbers for keys and as int32 ones for the others. Places are
-unsigned: Numba would test a signed one for being negative, and these are the innermost loops.
+The same memory is viewed as int64 numbers for keys and as int32 numbers for the rest. Places are
+unsigned: Numba would test whether a signed one is negative, and these are the innermost loops.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from streamjoin.kernels.compile import MAX_KEY, Int, Keys, bare, inlined
 
 NONE = -1
 WIDTH = 62  # tuples of a leaf, children of a node: with their header, twelve cache lines
-BLOCK = -(-(3 * WIDTH + 3) // (2 * atomics.LINE)) * atomics.LINE  # int64 numbers of a block
+BLOCK = -(-(3 * WIDTH + 3) // (2 * atomics.LINE)) * atomics.LINE  # int64 numbers per block
 CELLS = 2 * WIDTH  # where the cells of a block begin, counted in int32
 SIZE, NEXT, HEIGHT = 3 * WIDTH, 3 * WIDTH + 1, 3 * WIDTH + 2  # the header, behind the cells
 USED, FREE = 0, atomics.LINE  # places in ``supply``
@@ -32,35 +32,35 @@ USED, FREE = 0, atomics.LINE  # places in ``supply``
 class Forest(NamedTuple):
     """The arrays of all trees, as kernels take them; the first two are one memory."""
 
-    keys: NDArray[np.int64]  # BLOCK numbers a block
+    keys: NDArray[np.int64]  # BLOCK numbers per block
     cells: NDArray[np.int32]  # twice as many
-    supply: NDArray[np.int64]  # blocks used so far, and the first that was given back
+    supply: NDArray[np.int64]  # how many blocks have been used, and the first free one among them
 
 
 def make_forest(trees: int, tuples: int) -> Forest:
-    """Allocate a forest with room for so many tuples, whatever their keys, if none is removed."""
+    """Allocate a forest with room for ``tuples``, whatever their keys, if none is removed."""
     forest = reserve(blocks_for(trees, tuples))
     clear(forest, trees)
     return forest
 
 
 def blocks_for(trees: int, tuples: int) -> int:
-    """Return how many blocks hold so many tuples in so many trees, whatever their keys.
+    """Return how many blocks suffice for ``tuples`` in ``trees``, whatever their keys.
 
-    A block is divided when it is full, so all but the first and the last of a level are half full
-    or more.
+    A block is divided when it is full, so all but the first and the last of a level are at least
+    half full.
     """
     leaves = 2 * trees + 2 * (tuples // WIDTH + 1)
     return leaves + trees + 4 * (leaves // WIDTH + 8)
 
 
 def reserve(blocks: int) -> Forest:
-    """Allocate so many blocks."""
-    words = aligned(blocks * BLOCK)
+    """Allocate a forest of ``blocks`` blocks."""
+    words = allocate_aligned(blocks * BLOCK)
     return Forest(words, words.view(np.int32), np.zeros(2 * atomics.LINE, np.int64))
 
 
-def aligned(words: int) -> NDArray[np.int64]:
+def allocate_aligned(words: int) -> NDArray[np.int64]:
     """Allocate int64 numbers at the beginning of a cache line."""
     spare = np.empty(words + atomics.LINE, np.int64)
     offset = (-spare.ctypes.data // 8) % atomics.LINE
@@ -68,7 +68,7 @@ def aligned(words: int) -> NDArray[np.int64]:
 
 
 def grow_forest(forest: Forest, blocks: int | None = None) -> Forest:
-    """Return the same trees with so many blocks, or twice as many as before."""
+    """Return the same trees with room for ``blocks``, or for twice as many as before."""
     grown = reserve(blocks or 2 * forest.keys.size // BLOCK)
     grown.keys[: forest.keys.size] = forest.keys
     grown.supply[:] = forest.supply
@@ -77,7 +77,7 @@ def grow_forest(forest: Forest, blocks: int | None = None) -> Forest:
 
 @inlined
 def cell_of(block: Int, place: Int) -> Int:
-    """Return where a block has one of its cells, or of its header's."""
+    """Return the index in ``cells`` of a block's cell or header field."""
     return np.uint64(2 * block * BLOCK + place)
 
 
@@ -95,7 +95,7 @@ def height_of(forest: Forest, block: Int) -> Int:
 
 @inlined
 def next_of(forest: Forest, block: Int) -> Int:
-    """Return the block behind this one on its level, or NONE."""
+    """Return the following block on the same level, or NONE."""
     return np.int64(forest.cells[cell_of(block, NEXT)])
 
 
@@ -107,7 +107,7 @@ def child_of(forest: Forest, block: Int, place: Int) -> Int:
 
 @inlined
 def count_below(forest: Forest, block: Int, key: Int) -> Int:
-    """Count the keys of a block that are below a key: the first child that may hold it."""
+    """Count the keys of a block below a key; that is also the first child that may hold it."""
     below = np.int64(0)
     for i in range(WIDTH):
         below += np.int64(forest.keys[np.uint64(block * BLOCK + i)] < key)
@@ -116,7 +116,7 @@ def count_below(forest: Forest, block: Int, key: Int) -> Int:
 
 @inlined
 def count_upto(forest: Forest, block: Int, key: Int) -> Int:
-    """Count the keys of a block that are not above a key, unused ones too if it is the greatest."""
+    """Count the keys of a block not above a key; with MAX_KEY, unused ones count too."""
     upto = np.int64(0)
     for i in range(WIDTH):
         upto += np.int64(forest.keys[np.uint64(block * BLOCK + i)] <= key)
@@ -158,7 +158,7 @@ def set_header(forest: Forest, block: Int, size: Int, after: Int, height: Int) -
 
 @bare
 def clear(forest: Forest, trees: Int) -> None:
-    """Begin again with so many empty trees."""
+    """Start again with ``trees`` empty trees."""
     for tree in range(trees):
         pad(forest, tree, 0)
         set_header(forest, tree, 0, NONE, 0)
@@ -168,13 +168,13 @@ def clear(forest: Forest, trees: Int) -> None:
 
 @bare
 def has_room(forest: Forest) -> bool:
-    """Whether the supply has all blocks that one more insert may need: one a level, and a root."""
+    """Whether the supply has the blocks that an insert may need: one per level, and a root."""
     return (forest.supply[USED] + 16) * BLOCK <= forest.keys.size
 
 
 @bare
 def take_block(forest: Forest) -> Int:
-    """Return a block that nobody uses. What was given back is for forests of one thread."""
+    """Return an unused block. Only a forest of one thread has freed blocks to reuse."""
     block = forest.supply[FREE]
     if block == NONE:
         return atomics.add(forest.supply, USED, 1)
@@ -184,13 +184,13 @@ def take_block(forest: Forest) -> Int:
 
 @bare
 def give_back(forest: Forest, block: Int) -> None:
-    """Put a block back into the supply."""
+    """Return a block to the supply."""
     forest.cells[cell_of(block, NEXT)] = forest.supply[FREE]
     forest.supply[FREE] = block
 
 
 def used_bytes(forest: Forest) -> int:
-    """Bytes of the blocks that are in use or have been; the others have never been touched."""
+    """Bytes of the blocks that are or were in use; the others have never been touched."""
     return int(forest.supply[USED]) * BLOCK * 8
 
 

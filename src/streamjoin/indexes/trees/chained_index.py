@@ -1,8 +1,8 @@
-"""Chained index: a window as a few links, of which the newest takes inserts.
+"""Chained index: a window as a few links, the newest of which takes inserts.
 
-Tuples go into the *active* link, a B+-tree. When it holds its share of the window it is archived,
-and the next one begins; a link whose tuples have all expired is dropped whole, so nothing is ever
-removed on its own. With a chain of length L a link has 1 / (L - 1) of the window::
+Tuples go into the *active* link, a B+-tree. When it holds its share of the window, it is archived,
+and the next one begins. A link whose tuples have all expired is dropped as a whole, so no tuple is
+ever removed by itself. With a chain of length L, a link has 1 / (L - 1) of the window::
 
     L = 3    [ archived: some expired ] [ archived ] [ active ]       each half of the window
               rows   0 .. 499            500 .. 999   1000 ..
@@ -11,7 +11,8 @@ Every probe searches every link. ``b_chain`` archives links as they are; ``ib_ch
 into immutable trees, which are smaller and searched faster.
 
 Invariants, asserted by ``check``:
-    1. Links follow each other in arrival, without a gap; only the first may hold expired tuples.
+    1. Links follow each other in order of arrival, without a gap; only the first may hold expired
+       tuples.
     2. Every link keeps its own tree's invariants.
 Costs for n tuples: ``insert`` O(log n); ``probe`` O(L log n + matches); ``expire`` O(1).
 
@@ -31,13 +32,13 @@ from streamjoin.indexes.trees import b_tree, blocks
 from streamjoin.indexes.trees import forest as trees
 from streamjoin.indexes.trees import immutable_tree as immutable
 from streamjoin.indexes.trees.blocks import Forest
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM
 from streamjoin.indexes.trees.immutable_tree import DEPTH, Immutable
-from streamjoin.indexes.trees.window_index import LEAST, WindowIndex, wrap
+from streamjoin.indexes.trees.window_index import LEAST_TUPLES, WindowIndex, wrap
 from streamjoin.kernels.compile import Keys, Positions, RowIds, bare
 
-MOST = 1 << 20  # tuples that an empty link has room for; after that it grows
-LENGTH = 2  # links, the active one included: the shortest chain is the fastest
+MOST_ROOM = 1 << 20  # tuples that an empty link has room for; after that it grows
+LENGTH = 2  # links, including the active one: the shortest chain is the fastest
 
 
 @bare
@@ -58,7 +59,7 @@ def find_batch(
         low, high = lower[probe], upper[probe]
         if low <= high:
             leaf = immutable.find_node(tree, low, 0, 0, tree.info[DEPTH])
-            count = immutable.scan(tree, leaf, low, high, base, ALL, found, count)
+            count = immutable.scan(tree, leaf, low, high, base, ALL_ROWS, found, count)
             if count == NO_ROOM:
                 return probe, 2 * found.size
             ends[probe] = count
@@ -67,11 +68,11 @@ def find_batch(
 
 @dataclass
 class Link:
-    """Some tuples that came one after the other."""
+    """Some tuples that arrived one after the other."""
 
     tree: Forest | Immutable
     size: int = 0  # tuples
-    live: int = 0  # of these, how many have not expired
+    live: int = 0  # how many of these have not expired
 
     def probe(self, base: int, lower: Keys, upper: Keys) -> Iterator[Matches]:
         """Yield what the probes find here."""
@@ -84,7 +85,7 @@ class Link:
             yield from hand_over(lower.size, lambda *place: find_batch(*fixed, *place))
 
     def tuples(self, base: int) -> tuple[Keys, RowIds]:
-        """Return the tuples that are alive."""
+        """Return the live tuples."""
         keys, row_ids = np.empty(self.live, np.int64), np.empty(self.live, np.int32)
         if isinstance(self.tree, Forest):
             trees.copy_out(self.tree, 1, base, keys, row_ids)
@@ -104,10 +105,10 @@ class BChain(WindowIndex):
 
     freezes: ClassVar[bool] = False
 
-    def __init__(self, capacity: int = LEAST, length: int = LENGTH) -> None:
+    def __init__(self, capacity: int = LEAST_TUPLES, length: int = LENGTH) -> None:
         super().__init__(capacity)
         self.length = length
-        self.links = [Link(blocks.make_forest(1, LEAST))]
+        self.links = [Link(blocks.make_forest(1, LEAST_TUPLES))]
 
     def successor(self, capacity: int) -> Self:
         return type(self)(capacity, self.length)
@@ -118,7 +119,7 @@ class BChain(WindowIndex):
         return max(-(-max(self.size, self.capacity) // (self.length - 1)), 1)
 
     def _insert(self, keys: Keys, rows: RowIds) -> None:
-        """Insert oldest first, so that links follow each other in arrival."""
+        """Insert oldest first, so that links follow each other in order of arrival."""
         order = np.argsort((rows - np.int64(self.base)) & trees.WRAP, kind="stable")
         first = 0
         while first < keys.size:
@@ -151,7 +152,7 @@ class BChain(WindowIndex):
             immutable.merge(immutable.make_immutable(0), active.tree, 1, self.base, frozen)
             active.tree, active.size = frozen, active.live
         self.links = [link for link in self.links if link.live]
-        self.links.append(Link(blocks.make_forest(1, min(self.share, MOST))))
+        self.links.append(Link(blocks.make_forest(1, min(self.share, MOST_ROOM))))
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
         count = keys.size
@@ -161,14 +162,14 @@ class BChain(WindowIndex):
             count -= gone
         self.links = [link for link in self.links[:-1] if link.live] + self.links[-1:]
         if not self.links[-1].live and self.links[-1].size:
-            self.links[-1] = Link(blocks.make_forest(1, LEAST))
-        if sum(link.size for link in self.links) > 2 * self.size + LEAST:
+            self.links[-1] = Link(blocks.make_forest(1, LEAST_TUPLES))
+        if sum(link.size for link in self.links) > 2 * self.size + LEAST_TUPLES:
             self._shrink()
 
     def _shrink(self) -> None:
-        """Begin again with what is alive, where a window has become smaller than it was. O(n)."""
+        """Rebuild from the live tuples, after the window has shrunk. O(n)."""
         keys, row_ids = self._live()
-        self.links = [Link(blocks.make_forest(1, LEAST))]
+        self.links = [Link(blocks.make_forest(1, LEAST_TUPLES))]
         self._insert(keys, wrap(row_ids + np.int64(self.base)))
 
     def probe(self, lower: Keys, upper: Keys) -> Iterator[Matches]:

@@ -1,8 +1,8 @@
 """A forest: B+-trees that share their blocks, for tuples that come and go one by one.
 
-A block (`blocks`) is a leaf or an inner node. Tree t has its root in block t, for ever; other
-blocks come from a common supply. One tree is a plain B+-tree, many are the subindexes of a PIM-Tree
-(drawn with 4 places a block)::
+A block (`blocks`) is a leaf or an inner node. The root of tree t is always block t; other blocks
+come from a common supply. One tree is a plain B+-tree, many are the subindexes of a PIM-Tree (drawn
+with 4 places per block)::
 
     block 0   height 1   keys [ 20 50  -  - ]   cells [ 5 2 7 . ]     the root of tree 0
     block 1   height 0   keys [ 77 80  -  - ]   cells [ 3 9 . . ]     the root of tree 1, a leaf
@@ -12,19 +12,18 @@ blocks come from a common supply. One tree is a plain B+-tree, many are the subi
 
 In a leaf, cells are rows. In an inner node, they are children, and keys separate them: child i
 holds keys from ``keys[i - 1]`` to ``keys[i]``, both included. Equal keys may lie in several leaves,
-in the order of their arrival: an insert goes to the last place that is right, a search to the
-first.
+in order of arrival: an insert goes to the last possible place, a search to the first.
 
-Both ways down prepare what may follow: an insert divides full children before it enters them, a
-removal puts sparse ones together with a neighbour, so nobody ever has to go back up.
+Inserts and removals prepare the tree on the way down: an insert divides full children before it
+enters them, a removal joins sparse ones with a neighbour. So neither ever has to go back up.
 
-Rows are int32 numbers that wrap around after 2^32. A row counts as there if it lies at most
-``last`` behind ``base``, both modulo 2^32, and is reported as its distance from ``base``.
+Rows are int32 numbers that wrap around after 2^32. A row counts as present if it lies at most
+``last`` after ``base``, both modulo 2^32, and is reported as its distance from ``base``.
 
 Invariants, asserted by ``check_tree``:
     1. Keys ascend within a leaf and from leaf to leaf; each lies between the separators around it.
     2. The leaves under the root, from left to right, are the linked ones.
-    3. Unused keys are ``MAX_KEY``, so that all of a block can be compared without a test.
+    3. Unused keys are ``MAX_KEY``, so that a whole block can be compared without a test.
 Costs for n tuples in a tree: ``insert`` and ``remove`` O(log n + `WIDTH`); ``collect`` O(log n +
 matches).
 
@@ -60,16 +59,16 @@ from streamjoin.indexes.trees.blocks import (
 )
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, RowIds, bare, inlined
 
-NO_ROOM, TORN = -1, -2  # instead of a number of rows
+NO_ROOM, TORN = -1, -2  # returned in place of a number of rows
 WRAP = 0xFFFFFFFF
-ALL = 0x7FFFFFFF  # ``last`` that lets every row be there
+ALL_ROWS = 0x7FFFFFFF  # a ``last`` by which every row counts as present
 
 
 @bare
 def divide(forest: Forest, node: Int, place: Int, key: Int) -> None:
     """Divide a full child of a node that is not full itself.
 
-    If keys rise, the last leaf stays full, and the new one gets what is to come.
+    If keys rise, the last leaf stays full, and the new one takes the keys to come.
     """
     child, new = child_of(forest, node, place), take_block(forest)
     height, after = height_of(forest, child), next_of(forest, child)
@@ -105,7 +104,7 @@ def raise_root(forest: Forest, tree: Int, key: Int) -> None:
 
 @inlined
 def insert(forest: Forest, tree: Int, key: Int, row: Int) -> None:
-    """Add a tuple behind those with equal keys; `has_room` must say so."""
+    """Add a tuple after those with equal keys; `has_room` must be true."""
     if size_of(forest, tree) == WIDTH:
         raise_root(forest, tree, key)
     block = tree
@@ -128,7 +127,7 @@ def find_leaf(forest: Forest, tree: Int, key: Int, blocks: Int) -> Int:
     block = tree
     for _ in range(height_of(forest, tree)):
         block = child_of(forest, block, count_below(forest, block, key))
-        if not 0 <= block < blocks:  # can only be if the tree changes meanwhile: see `collect`
+        if not 0 <= block < blocks:  # possible only if the tree changes meanwhile: see `collect`
             return NONE
     return block
 
@@ -144,10 +143,10 @@ def collect(
     found: RowIds,
     count: Int,
 ) -> Int:
-    """Write down the rows of keys in [lower, upper] behind ``count`` others; return how many now.
+    """Write down the rows of keys in [lower, upper] after ``count`` others; return the new count.
 
-    Returns `NO_ROOM` if they do not fit. May be called while the tree changes: then what it finds
-    means nothing (`TORN`, or anything), but it comes to an end, and looks at no other memory.
+    Returns `NO_ROOM` if they do not fit. May be called while the tree changes: then the result is
+    meaningless (`TORN`, or anything), but the call terminates, and reads no other memory.
     """
     blocks = forest.keys.size // BLOCK
     leaf = find_leaf(forest, tree, lower, blocks)
@@ -171,7 +170,7 @@ def collect(
 
 @bare
 def join_children(forest: Forest, node: Int, place: Int) -> None:
-    """Put a child and the one behind it together, or let them share if that is too much."""
+    """Join a child with the one after it, or even them out if they do not fit into one."""
     left, right = child_of(forest, node, place), child_of(forest, node, place + 1)
     before, behind = size_of(forest, left), size_of(forest, right)
     total, height = before + behind, height_of(forest, left)
@@ -197,7 +196,7 @@ def join_children(forest: Forest, node: Int, place: Int) -> None:
 
 @bare
 def share_cells(forest: Forest, left: Int, right: Int) -> None:
-    """Let two neighbours have half of their tuples or children each."""
+    """Give two neighbours half of their tuples or children each."""
     before, behind = size_of(forest, left), size_of(forest, right)
     cut = (before + behind) // 2
     if before < cut:
@@ -216,7 +215,7 @@ def share_cells(forest: Forest, left: Int, right: Int) -> None:
 
 @bare
 def lower_root(forest: Forest, tree: Int) -> None:
-    """Move an only child into its root's block."""
+    """Move the only child of a root into the root's block."""
     child = child_of(forest, tree, 0)
     move(forest, child, 0, WIDTH, tree, 0)
     set_header(forest, tree, size_of(forest, child), NONE, height_of(forest, child))
@@ -225,10 +224,10 @@ def lower_root(forest: Forest, tree: Int) -> None:
 
 @inlined
 def remove(forest: Forest, tree: Int, key: Int, row: Int) -> bool:
-    """Take a tuple out; return whether it was there.
+    """Remove a tuple; return whether it was there.
 
-    Where the first leaf that may hold a key does not, the separator behind it is lowered: else
-    leaves of equal keys would be emptied from behind it, where nobody puts them together.
+    If the first leaf that may hold a key does not, the separator after it is lowered. Otherwise
+    leaves of equal keys would be emptied from behind it, and never be joined.
     """
     block, bound = tree, NONE
     while True:
@@ -265,7 +264,7 @@ def remove(forest: Forest, tree: Int, key: Int, row: Int) -> bool:
 
 @bare
 def first_leaf(forest: Forest, tree: Int) -> Int:
-    """Return the leaf that a tree begins with."""
+    """Return the leftmost leaf of a tree."""
     block = np.int64(tree)
     while height_of(forest, block) > 0:
         block = child_of(forest, block, 0)
@@ -274,21 +273,21 @@ def first_leaf(forest: Forest, tree: Int) -> Int:
 
 @bare
 def copy_out(forest: Forest, trees: int, base: int, keys: Keys, rows: RowIds) -> int:
-    """Write all tuples in order, with distances for rows, but for those before ``base``."""
+    """Write all tuples in order, except those before ``base``, with distances as rows."""
     count = 0
     for tree in range(trees):
         leaf = first_leaf(forest, tree)
         while leaf != NONE:
             for i in range(size_of(forest, leaf)):
                 distance = (child_of(forest, leaf, i) - base) & WRAP
-                if distance <= ALL:
+                if distance <= ALL_ROWS:
                     keys[count], rows[count] = forest.keys[leaf * BLOCK + i], distance
                     count += 1
             leaf = next_of(forest, leaf)
     return count
 
 
-def linked(forest: Forest, tree: int) -> Iterator[int]:
+def linked_leaves(forest: Forest, tree: int) -> Iterator[int]:
     """Yield the leaves of a tree."""
     leaf = int(first_leaf(forest, tree))
     while leaf != NONE:
@@ -311,7 +310,7 @@ def check_tree(forest: Forest, tree: int) -> None:
             children = [int(child_of(forest, node, place)) for place in range(size)]
             below += list(zip(children, bounds[:-1], bounds[1:], strict=True))
         level = below
-    assert [leaf for leaf, _, _ in level] == list(linked(forest, tree))
+    assert [leaf for leaf, _, _ in level] == list(linked_leaves(forest, tree))
     for leaf, lower, upper in level:
         size, keys = int(size_of(forest, leaf)), keys_of(forest, leaf)
         assert height_of(forest, leaf) == 0

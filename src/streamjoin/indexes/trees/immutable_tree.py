@@ -1,22 +1,22 @@
 """Immutable B+-tree: full leaves in a row, below inner nodes that need no references.
 
-All nodes of a level stand side by side, level after level from the root on, so the place of a child
+The nodes of a level are contiguous, level after level from the root on, so the place of a child
 follows from that of its parent: child k of node i is node ``i * FANOUT + k`` of the next level.
-Without references a node is all keys, and its fanout higher (drawn with 2 separators a node and
-leaves of 2 tuples)::
+Without references, a node holds only keys, and its fanout is higher (drawn with 2 separators per
+node and leaves of 2 tuples)::
 
     level 0     [ 12        41 ]                        separator k: the greatest key under child k
     level 1     [ 3  7 ] [ 20  25 ] [ 50  - ]           '-' (MAX_KEY): no child behind it
     leaves      1 3 | 5 7 | 9 12 | 14 20 | 21 25 | 30 41 | 44 50 | 52 -
 
-A leaf lies in whole cache lines, keys first, then rows; all but the last are full. Rows are numbers
+A leaf takes whole cache lines, keys first, then rows; all but the last are full. Rows are numbers
 modulo 2^32, as in a `forest`.
 
 Invariants, asserted by ``check_immutable``:
     1. Keys ascend, equal ones oldest first; ``MAX_KEY`` fills up the last leaf.
     2. A separator is the last key under its child, or ``MAX_KEY`` if no child follows.
-Costs for n tuples: ``build`` O(n / LEAF); ``find_node`` and ``scan`` O(log n + matches), one node a
-level.
+Costs for n tuples: ``build`` O(n / LEAF); ``find_node`` and ``scan`` O(log n + matches), one node
+per level.
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.1 and A.3; Rao and Ross's CSS-tree. Departures: levels are built one by one,
@@ -29,16 +29,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.indexes.trees.blocks import BLOCK, NONE, Forest, aligned, child_of, next_of, size_of
-from streamjoin.indexes.trees.forest import ALL, NO_ROOM, WRAP, first_leaf
+from streamjoin.indexes.trees.blocks import (
+    BLOCK,
+    NONE,
+    Forest,
+    allocate_aligned,
+    child_of,
+    next_of,
+    size_of,
+)
+from streamjoin.indexes.trees.forest import ALL_ROWS, NO_ROOM, WRAP, first_leaf
 from streamjoin.kernels import atomics
 from streamjoin.kernels.compile import MAX_KEY, Int, Keys, RowIds, bare, inlined
 
 SHIFT = np.uint64(6)
-LEAF = 1 << 6  # tuples of a leaf: with their rows, twelve cache lines
+LEAF = 1 << 6  # tuples per leaf: with their rows, twelve cache lines
 ROWS = 2 * LEAF  # where the rows of a leaf begin, counted in int32
 WORDS = LEAF + LEAF // 2  # of a leaf, counted in int64
-SLOTS = 64  # separators of a node: eight cache lines, compared all at once
+SLOTS = 64  # separators per node: eight cache lines, compared all at once
 FANOUT = SLOTS + 1
 LEVELS = 10  # enough for any number of int32 rows
 TUPLES, DEPTH, OFFSETS = 0, 1, 2  # places in ``info``
@@ -47,26 +55,26 @@ TUPLES, DEPTH, OFFSETS = 0, 1, 2  # places in ``info``
 class Immutable(NamedTuple):
     """The arrays of one tree, as kernels take them; the first two are one memory."""
 
-    keys: NDArray[np.int64]  # WORDS numbers a leaf
+    keys: NDArray[np.int64]  # WORDS numbers per leaf
     cells: NDArray[np.int32]  # twice as many
-    inners: NDArray[np.int64]  # SLOTS numbers a node
+    inners: NDArray[np.int64]  # SLOTS numbers per node
     info: NDArray[
         np.int64
     ]  # tuples, levels of inner nodes, the first node of each and their number
 
 
 def make_immutable(capacity: int) -> Immutable:
-    """Allocate an empty tree for up to so many tuples."""
-    leaves = children = capacity // LEAF + 1  # a merge writes one tuple too much
+    """Allocate an empty tree for up to ``capacity`` tuples."""
+    leaves = children = capacity // LEAF + 1  # a merge writes one tuple too many
     nodes = 1
     while children > 1:
         children = -(-children // FANOUT)
         nodes += children
-    words = aligned(leaves * WORDS)
+    words = allocate_aligned(leaves * WORDS)
     tree = Immutable(
         words,
         words.view(np.int32),
-        aligned(nodes * SLOTS),
+        allocate_aligned(nodes * SLOTS),
         np.zeros(OFFSETS + LEVELS + 1, np.int64),
     )
     build(tree, 0)
@@ -107,7 +115,7 @@ def put(tree: Immutable, at: Int, key: Int, row: Int) -> None:
 
 @bare
 def build(tree: Immutable, size: Int) -> None:
-    """Make the inner nodes for the first ``size`` tuples, which are there (A.3)."""
+    """Build the inner nodes above the first ``size`` tuples, already written (A.3)."""
     leaves = -(-size // LEAF)
     for at in range(size, leaves * LEAF):
         put(tree, at, MAX_KEY, 0)
@@ -136,7 +144,7 @@ def build(tree: Immutable, size: Int) -> None:
 
 @inlined
 def find_node(tree: Immutable, key: Int, node: Int, level: Int, depth: Int) -> Int:
-    """Go down from a node of one level to that of another, the first that may hold a key.
+    """Descend from a node to another level, to the first node that may hold a key.
 
     On level ``info[DEPTH]`` nodes are leaves.
     """
@@ -185,8 +193,8 @@ def scan(
 def copy_upto(old: Immutable, at: Int, key: Int, base: Int, new: Immutable, count: Int) -> Int:
     """Copy tuples from ``at`` on while keys are not above ``key``; return where both trees are now.
 
-    Whether a row is gone cannot be predicted, so it is written down without a branch, and written
-    over.
+    Whether a row has expired cannot be predicted, so it is written without a branch, and
+    overwritten if it has.
     """
     size = old.info[TUPLES]
     while at < size:
@@ -203,18 +211,18 @@ def copy_upto(old: Immutable, at: Int, key: Int, base: Int, new: Immutable, coun
 @inlined
 def is_there(row: Int, base: Int) -> Int:
     """Return 1 for a row that has not expired, or 0."""
-    return np.int64(((np.int64(row) - base) & WRAP) <= ALL)
+    return np.int64(((np.int64(row) - base) & WRAP) <= ALL_ROWS)
 
 
 @bare
 def merge(old: Immutable, forest: Forest, trees: int, base: int, new: Immutable) -> None:
-    """Make another tree of a tree and a forest, but for rows that are gone.
+    """Merge a tree and a forest into a new tree, without expired rows.
 
-    What is in the forest came later, so it stands behind equal keys.
+    Tuples of the forest are newer, so they come after equal keys.
     """
     at, count = np.int64(0), np.int64(0)
     for tree in range(trees):
-        atomics.give_way()  # a merge is long, and whoever waits for this processor is quick
+        atomics.give_way()  # a merge is long, and other threads that want this processor are quick
         leaf = first_leaf(forest, tree)
         while leaf != NONE:
             for place in range(size_of(forest, leaf)):
@@ -230,11 +238,11 @@ def merge(old: Immutable, forest: Forest, trees: int, base: int, new: Immutable)
 
 @bare
 def copy_out(tree: Immutable, base: int, keys: Keys, rows: RowIds) -> int:
-    """Write all tuples in order, with distances for rows, but for those before ``base``."""
+    """Write all tuples in order, except those before ``base``, with distances as rows."""
     count = 0
     for at in range(tree.info[TUPLES]):
         distance = (np.int64(row_at(tree, at)) - base) & WRAP
-        if distance <= ALL:
+        if distance <= ALL_ROWS:
             keys[count], rows[count] = key_at(tree, at), distance
             count += 1
     return count

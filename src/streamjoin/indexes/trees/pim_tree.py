@@ -1,9 +1,9 @@
-"""PIM-Tree (partitioned in-memory merge tree): an immutable tree with small trees for what is new.
+"""PIM-Tree (partitioned in-memory merge tree): an immutable tree with small trees for new tuples.
 
-``T_S``, an immutable B+-tree, holds most of the window and is searched fast. New tuples go into
-``T_I``, one small B+-tree for each node of T_S at the *insertion depth*, for the same range of
-keys. When T_I has grown to a share of the window, the *merge ratio*, both are merged into a new
-T_S, and expired tuples are left out on that occasion::
+``T_S``, an immutable B+-tree, holds most of the window and is fast to search. New tuples go into
+``T_I``, one small B+-tree for each node of T_S at the *insertion depth*, with the same range of
+keys. When T_I has grown to a certain share of the window, the *merge ratio*, both are merged into a
+new T_S, which leaves out expired tuples::
 
     T_S    depth 0                [ 20              50 ]
            depth 1        [ 5 9 20 ]   [ 31 44 50 ]   [ 77 80 - ]      insertion depth 1
@@ -11,25 +11,25 @@ T_S, and expired tuples are left out on that occasion::
     T_I                     B_0           B_1            B_2           trees of a `forest`
            uppers            20            50          MAX_KEY         the greatest key of each
 
-The ranges of the trees are disjoint and as even as the keys in T_S, whatever their distribution, so
-threads that work on different keys seldom meet: each tree has a version, which is odd while a
-thread changes it, and nothing else in T_I needs one. T_S never changes. A search that reaches the
-end of a tree's range goes on in the next.
+The ranges of the trees are disjoint and hold about equal numbers of the keys in T_S, whatever their
+distribution, so threads that work on different keys rarely collide. Each tree has a version, which
+is odd while a thread changes it; nothing else in T_I needs one. T_S never changes. A search that
+reaches the end of a tree's range goes on in the next.
 
 Invariants, asserted by ``check``:
     1. T_S and every tree of T_I keep their own invariants.
     2. Tree i holds keys above ``uppers[i - 1]`` and up to ``uppers[i]``.
-    3. Versions are even while nobody works here.
+    3. Versions are even while no thread is at work.
 Costs for n tuples: ``insert`` O(D_I) nodes of T_S and O(log) of one tree, and a merge of O(n) every
 n * ratio tuples; ``collect`` O(log n + matches).
 
 Source: Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU"
 (arXiv:1903.00452), 3.3 and A. Departures: keys are 64 bits, so nodes have 64 separators; the last
 inner level is the insertion depth; a tree's root has a fixed place, so the trees need no links from
-one to the next; ``uppers`` tell where a range ends. Searches take no lock: a locked instruction
-waits for all that was loaded before, and one in a search took as long as the search. They look at
-the version before and after, and search again if it has changed, as in OLFIT. Errors of the
-algorithms: docs/papers/pimtree.md.
+one to the next; ``uppers`` say where a range ends. Searches take no lock: a locked instruction
+waits for all earlier loads, and took as long as the search itself. They look at the version before
+and after, and search again if it has changed, as in OLFIT. Errors of the algorithms:
+docs/papers/pimtree.md.
 """
 
 from collections.abc import Iterator
@@ -46,12 +46,12 @@ from streamjoin.indexes.trees import immutable_tree as immutable
 from streamjoin.indexes.trees.blocks import Forest
 from streamjoin.indexes.trees.forest import NO_ROOM
 from streamjoin.indexes.trees.immutable_tree import DEPTH, FANOUT, LEAF, OFFSETS, TUPLES, Immutable
-from streamjoin.indexes.trees.window_index import LEAST, WindowIndex
+from streamjoin.indexes.trees.window_index import LEAST_TUPLES, WindowIndex
 from streamjoin.kernels import atomics
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Int, Keys, Positions, RowIds, bare, inlined
 
 MERGE_RATIO = 1 / 8  # of the window: the best with one thread
-LOWEST = 99  # an insertion depth that is as deep as it can be
+LOWEST = 99  # the insertion depth that means: as deep as possible
 ENTRY, TREES = 0, 1  # places in ``shape``
 
 
@@ -67,9 +67,9 @@ class Pim(NamedTuple):
 
 @bare
 def attach(pim: Pim, depth: int) -> None:
-    """Begin T_I anew, with an empty tree for each node of T_S at a depth."""
+    """Restart T_I with an empty tree for each node of T_S at a depth."""
     fixed = pim.fixed
-    # The last inner level at most: a tree for each leaf would hold a few tuples.
+    # At most the last inner level: a tree per leaf would hold too few tuples.
     depth = max(min(depth, fixed.info[DEPTH] - 1), 0)
     count, span = np.int64(1), LEAF
     if depth > 0:
@@ -85,7 +85,7 @@ def attach(pim: Pim, depth: int) -> None:
 
 @inlined
 def insert(pim: Pim, key: Int, row: Int, shared: bool) -> None:
-    """Add a tuple to the tree of its key's range; alone if ``shared`` (Algorithm 1)."""
+    """Add a tuple to the tree of its key's range, exclusively if ``shared`` (Algorithm 1)."""
     tree = immutable.find_node(pim.fixed, key, 0, 0, pim.shape[ENTRY])
     if shared:
         atomics.begin_change(pim.versions, tree)
@@ -124,7 +124,7 @@ def collect(
 
 @bare
 def insert_batch(pim: Pim, keys: Keys, rows: RowIds, first: int, last: int) -> int:
-    """Insert tuples from ``first`` to ``last``; return where room ran out."""
+    """Insert tuples from ``first`` to ``last``; return the one for which there was no room."""
     for i in range(first, last):
         if not blocks.has_room(pim.fresh):
             return i
@@ -148,7 +148,9 @@ def find_batch(
     for probe in range(first, lower.size):
         starts[probe] = ends[probe] = count
         if lower[probe] <= upper[probe]:
-            count = collect(pim, lower[probe], upper[probe], base, trees.ALL, found, count, False)
+            count = collect(
+                pim, lower[probe], upper[probe], base, trees.ALL_ROWS, found, count, False
+            )
             if count == NO_ROOM:
                 ends[probe] = starts[probe]
                 return probe, 2 * found.size
@@ -165,7 +167,7 @@ def fill(fixed: Immutable, keys: Keys, rows: RowIds) -> None:
 
 
 def make_fresh(count: int, tuples: int) -> tuple[Forest, Keys, Positions]:
-    """Allocate T_I for so many trees and tuples, with the trees' ranges and versions."""
+    """Allocate T_I for ``count`` trees and ``tuples``, with the trees' ranges and versions."""
     return blocks.make_forest(count, tuples), np.full(count, MAX_KEY), np.zeros(count, np.int64)
 
 
@@ -173,16 +175,16 @@ class PIMTree(WindowIndex):
     """The index of a window; the module docstring gives its layout and invariants."""
 
     def __init__(
-        self, capacity: int = LEAST, merge_ratio: float = MERGE_RATIO, depth: int = LOWEST
+        self, capacity: int = LEAST_TUPLES, merge_ratio: float = MERGE_RATIO, depth: int = LOWEST
     ) -> None:
         super().__init__(capacity)
         self.merge_ratio, self.depth = merge_ratio, depth
         self.fresh_count = 0  # tuples in T_I
-        self.fresh_room = LEAST  # tuples that T_I has room for, whatever their keys
+        self.fresh_room = LEAST_TUPLES  # tuples that T_I has room for, whatever their keys
         self.slack = 0  # tuples that T_I must take beyond its limit
-        self.spare: Immutable | None = None  # the T_S before, whose memory the next one takes
+        self.spare: Immutable | None = None  # the previous T_S, whose memory the next one reuses
         fixed = immutable.make_immutable(0)
-        self.pim = Pim(fixed, *make_fresh(1, LEAST), np.array([0, 1]))
+        self.pim = Pim(fixed, *make_fresh(1, LEAST_TUPLES), np.array([0, 1]))
         attach(self.pim, 0)
 
     @classmethod
@@ -201,12 +203,12 @@ class PIMTree(WindowIndex):
     @property
     def limit(self) -> int:
         """How many tuples T_I takes before it is merged."""
-        return max(int(self.merge_ratio * self.size), LEAST)
+        return max(int(self.merge_ratio * self.size), LEAST_TUPLES)
 
     def _insert(self, keys: Keys, rows: RowIds) -> None:
         first = 0
         while first < keys.size:
-            # The limit may have fallen below what is there since.
+            # The limit may have fallen below the present count meanwhile.
             last = min(keys.size, first + max(self.limit - self.fresh_count, 0))
             reached = insert_batch(self.pim, keys, rows, first, last)
             self.fresh_count += reached - first
@@ -215,31 +217,31 @@ class PIMTree(WindowIndex):
                 self.merge()
 
     def _expire(self, keys: Keys, rows: RowIds) -> None:
-        if self.held > 2 * self.size + LEAST:
+        if self.held > 2 * self.size + LEAST_TUPLES:
             self.merge()
 
     @property
     def held(self) -> int:
-        """How many tuples there are, those included that have expired."""
+        """How many tuples there are, including expired ones."""
         return int(self.pim.fixed.info[TUPLES]) + self.fresh_count
 
     def merge(self) -> None:
-        """Merge both components into a new T_S, without what has expired. O(n)."""
+        """Merge both components into a new T_S, without expired tuples. O(n)."""
         fixed = self.next_fixed()
         immutable.merge(*self.pim[:2], self.pim.shape[TREES], self.base, fixed)
         self.adopt(fixed)
 
     def next_fixed(self) -> Immutable:
-        """Return an empty T_S with room for all that is alive: the one before, if it fits."""
+        """Return an empty T_S with room for all live tuples: the previous one, if it fits."""
         spare, self.spare = self.spare, None
         if spare is not None and self.fits(spare):
             return spare
         return immutable.make_immutable(self.size + self.size // 16 + LEAF)
 
     def fits(self, fixed: Immutable) -> bool:
-        """Whether the memory of a T_S is enough for all that is alive, and not far too much."""
+        """Whether the memory of a T_S is enough for all live tuples, and not far too much."""
         room = fixed.keys.size // immutable.WORDS * LEAF
-        return self.size < room < 4 * self.size + LEAST
+        return self.size < room < 4 * self.size + LEAST_TUPLES
 
     def adopt(self, fixed: Immutable) -> None:
         """Go on with a new T_S, and an empty T_I."""
@@ -256,7 +258,7 @@ class PIMTree(WindowIndex):
         attach(self.pim, self.depth)
 
     def reserve(self, slack: int) -> None:
-        """Let T_I take so many tuples beyond its limit."""
+        """Let T_I take ``slack`` tuples beyond its limit."""
         self.slack, needed = slack, self.limit + slack
         if needed > self.fresh_room:
             count = blocks.blocks_for(self.pim.uppers.size, needed)
@@ -290,7 +292,7 @@ class PIMTree(WindowIndex):
             trees.check_tree(fresh, tree)
             keys = [
                 key
-                for leaf in trees.linked(fresh, tree)
+                for leaf in trees.linked_leaves(fresh, tree)
                 for key in blocks.keys_of(fresh, leaf)[: blocks.size_of(fresh, leaf)].tolist()
             ]
             upper = int(self.pim.uppers[tree])

@@ -1,15 +1,15 @@
 """What the indexes of a whole window have in common: they forget their oldest tuples one by one.
 
-A subwindow's index never deletes, it is dropped whole. An index of this kind holds all tuples of a
-window for as long as the stream runs, and keeps the contract of `protocol.Index` and two promises
-more, which ``tests/indexes/test_window_contract.py`` holds them to:
+A subwindow's index never deletes; it is dropped as a whole. An index of this kind holds all tuples
+of a window for as long as the stream runs. It keeps the contract of `protocol.Index` and two more
+promises, which ``tests/indexes/trees/test_window_contract.py`` checks:
 
-    1. Row ids count from the oldest tuple that is there. After ``expire`` of n tuples, those that
-       were n, n + 1, ... are 0, 1, ...
-    2. An expired tuple is never found again, whether or not it still takes memory; what it takes is
-       at most as much as what is alive, and some.
+    1. Row ids count from the oldest live tuple. After ``expire`` of n tuples, those that were n,
+       n + 1, ... are 0, 1, ...
+    2. An expired tuple is never found again, even if it still takes memory; expired tuples take at
+       most about as much memory as live ones.
 
-Inside, rows keep the number that they came with, modulo 2^32; ``base`` is that of row id 0.
+Inside, rows keep the number they were inserted with, modulo 2^32; ``base`` is that of row id 0.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ import pyarrow as pa
 from streamjoin.indexes.matches import Matches
 from streamjoin.kernels.compile import Keys, Positions, RowIds
 
-LEAST = 1 << 10  # tuples below which an index need not be tidy
+LEAST_TUPLES = 1 << 10  # below this, an index need not free memory
 
 
 def wrap(rows: Positions) -> RowIds:
@@ -33,7 +33,7 @@ def wrap(rows: Positions) -> RowIds:
 class WindowIndex(ABC):
     """The tuples of a whole window, findable by key range."""
 
-    def __init__(self, capacity: int = LEAST) -> None:
+    def __init__(self, capacity: int = LEAST_TUPLES) -> None:
         self.capacity = capacity
         self.base, self.size = 0, 0
         self.is_sealed = False
@@ -71,15 +71,15 @@ class WindowIndex(ABC):
 
     @abstractmethod
     def _insert(self, keys: Keys, rows: RowIds) -> None:
-        """Add tuples whose rows are numbered as they came."""
+        """Add tuples whose rows have their permanent numbers."""
 
     @abstractmethod
     def _expire(self, keys: Keys, rows: RowIds) -> None:
-        """Forget what is before ``base`` by now."""
+        """Forget the tuples that are now before ``base``."""
 
     @abstractmethod
     def _live(self) -> tuple[Keys, RowIds]:
-        """Return keys, ascending, and row ids of all tuples that have not expired."""
+        """Return keys, ascending, and row ids of all live tuples."""
 
     def __len__(self) -> int:
         return self.size
@@ -90,7 +90,7 @@ class WindowIndex(ABC):
         """Bytes that the structure holds."""
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Snapshot, ascending; tuples that have expired are left out."""
+        """Snapshot, ascending; expired tuples are left out."""
         keys, row_ids = self._live()
         return pa.record_batch({"keys": keys, "row_ids": row_ids})
 

@@ -1,18 +1,18 @@
-"""A bitmap that can be skipped over: which of n positions are marked, and levels above that tell.
+"""A bitmap with levels for skipping: which of n positions are marked, and which words have marks.
 
-A word of 64 bits has a bit in the level above it, which is set if any of its own is; two such
+A word of 64 bits has one bit in the level above, which is set if any of its own bits is; two such
 levels are enough for 2^31 positions. Here with words of four bits::
 
     top      1 . .
     middle   1 . 1 . | . . . .          word 0 and word 2 have bits
     words    .1.. .... 11.. .... | ...
 
-So whoever looks for marked positions finds the next one in a few steps however far it is, and a
-range in which nothing is marked costs almost nothing. `Counts` keeps instead how many bits are set
-in 64 words, and in 64 times as many, to count a range without looking at its words.
+So finding the next marked position takes a few steps, however far away it is, and a range without
+marks costs almost nothing. `Counts` instead keeps how many bits are set in 64 words, and in 64
+times as many, so that a range can be counted without looking at its words.
 
-Invariants: a bit of ``middle`` or ``top`` is set if and only if the word that it stands for is not
-zero; a number of `Counts` is that of the bits set below it.
+Invariants: a bit of ``middle`` or ``top`` is set if and only if the word it stands for is not zero;
+a number of `Counts` is the number of bits set below it.
 """
 
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ SIX, TWELVE, EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
 
 
 class Bitmap(NamedTuple):
-    """Bits, and two levels that tell which words have any."""
+    """Bits, and two levels that say which words have any."""
 
     words: Words
     middle: Words
@@ -127,7 +127,7 @@ def unmark(words: Words, middle: Words, top: Words, position: Int) -> None:
 def flip_counted(
     words: Words, middle: NDArray[np.int64], top: NDArray[np.int64], position: Int, change: Int
 ) -> None:
-    """Change a bit of a bitmap that counts; ``change`` is 1 if it is set by that, -1 if cleared."""
+    """Flip a bit of a bitmap that counts; ``change`` is 1 if that sets it, -1 if it clears it."""
     at = np.uint64(position)
     words[at >> SIX] ^= ONE << (at & LOW)
     middle[at >> TWELVE] += change

@@ -1,9 +1,9 @@
-"""Crossings: the tuples that lie in two ranges at once, found when they are asked for.
+"""Crossings: the tuples that lie in two ranges at once, found on request.
 
 A probe has a range of places by the first key and one by the second (`Sought`). The tuples of the
-second range are in `Permutation.places`; those match whose place lies in the first range. They are
-found by marks (`marking`), or if there is little to look at, by a scan (`scanning`). Rows are
-written in blocks of bounded size, a count needs none at all.
+second range are in `Permutation.places`; those whose place lies in the first range match. They are
+found by marks (`marking`) or, if there is little to look at, by a scan (`scanning`). Rows are
+written in blocks of bounded size; counting writes none at all.
 """
 
 from collections.abc import Iterator
@@ -25,16 +25,16 @@ from streamjoin.indexes.two_keys.scanning import (
 from streamjoin.kernels.compile import Flags, Positions, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 
-EXPECTED = 64  # matches of a probe for which the first block has room, and at least for `FIRST`
-FIRST, GROWTH = 4096, 8
-SAMPLE = 32  # probes that tell what a scan would cost
-SCAN_PLACE_NS, SCAN_ZONE_NS = 0.2, 1.0  # a zone that is looked at, and skipped or not
-MARK_TUPLE_NS, FIND_MARKS_NS = 1.5, 50.0  # the marks of one probe
+EXPECTED_MATCHES = 64  # per probe, for which the first block has room
+FIRST_ROWS, GROWTH = 4096, 8  # least room of the first block, and how much larger the next one is
+SAMPLED_PROBES = 32  # from which the cost of a scan is estimated
+SCAN_PLACE_NS, SCAN_ZONE_NS = 0.2, 1.0  # per place compared, and per zone looked at
+MARK_TUPLE_NS, FIND_MARKS_NS = 1.5, 50.0  # per mark, and to find the marks of one probe
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """What a batch of probes finds in a `Permutation`; nothing is looked for before it is asked."""
+    """What a batch of probes finds in a `Permutation`; the search runs only on request."""
 
     rows: RowIds
     places: RowIds
@@ -45,7 +45,7 @@ class Crossing:
     def scans(self) -> bool:
         """Whether a scan is likely to cost less than marking."""
         probes = self.sought.lows.size
-        step = max(-(-probes // SAMPLE), 1)
+        step = max(-(-probes // SAMPLED_PROBES), 1)
         seen, scanned = count_zones(self.zones, self.sought, step)
         scan = step * (SCAN_ZONE_NS * seen + SCAN_PLACE_NS * ZONE * scanned)
         return scan < MARK_TUPLE_NS * self.places.size + FIND_MARKS_NS * probes
@@ -73,10 +73,10 @@ class Crossing:
     def blocks(self, size: int, names: RowIds | None = None) -> Iterator[tuple[RowIds, RowIds]]:
         """Yield all matches in blocks of about ``size``: the probe's name or number, the row id.
 
-        The first blocks are smaller, for few probes: fresh memory costs more than a search.
+        With few probes, the first blocks are smaller: fresh memory costs more than a search.
         """
         size, probes = max(size, ZONE), self.sought.lows.size
-        room = min(size, max(FIRST, EXPECTED * probes))
+        room = min(size, max(FIRST_ROWS, EXPECTED_MATCHES * probes))
         if names is None:
             names = np.arange(probes, dtype=np.int32)
         state = np.array([0, FRESH, 0, 0])

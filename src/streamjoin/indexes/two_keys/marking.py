@@ -1,4 +1,4 @@
-"""Matches by marks: the tuples of the second range in a bitmap, of which the first range has some.
+"""Matches by marks: marks the tuples of the second range in a bitmap, then reads the first range.
 
 Probes come in the order of their second ranges, so the marks of one serve the next, and only the
 difference is marked or unmarked::
@@ -6,10 +6,10 @@ difference is marked or unmarked::
     probe 0   second range [0, 3)   marks 3 0 1         probe 1   second range [1, 4)
     bitmap    1 1 . 1               first range finds   bitmap    1 1 1 .     3 unmarked, 2 marked
 
-A batch marks every tuple once or twice. What a probe costs beyond that does not depend on how many
-tuples its ranges hold: the bitmap skips what is not marked (IE-Join; SPO-Join, 3.4).
+A batch marks every tuple once or twice. Beyond that, the cost of a probe does not depend on how
+many tuples its ranges hold: the bitmap skips what is not marked (IE-Join; SPO-Join, 3.4).
 
-Kernels return after a `SLICE` of work, with ``state``: where to go on, and what is marked.
+Kernels return after a `SLICE` of work; ``state`` says where to go on, and what is marked.
 """
 
 import numpy as np
@@ -34,8 +34,8 @@ from streamjoin.kernels.compile import Int, Positions, RowIds, bare, inlined
 
 WORD = 64
 FRESH = -1  # the position in a probe that has not begun
-SLICE = 1 << 26  # marks set or cleared, before the next checkpoint: some tenths of a second
-PROBE = 32  # what it costs to look for the marks of a probe, in marks
+SLICE = 1 << 26  # marks set or cleared before the next checkpoint: some tenths of a second
+PROBE_MARKS = 32  # the cost of looking for the marks of a probe, in marks
 
 
 @inlined
@@ -92,9 +92,9 @@ def list_marked(
     found_probes: RowIds,
     found_rows: RowIds,
 ) -> int:
-    """Write down matches, probe by probe, until the room or the slice may not do; return how many.
+    """Write down matches, probe by probe, while room and slice suffice; return how many.
 
-    ``state`` is where to go on: the probe, its next place, and the range that is marked.
+    ``state`` says where to go on: the probe, its next place, and the range that is marked.
     """
     words, middle, top = bitmap.words, bitmap.middle, bitmap.top
     count, room, work = 0, found_rows.size, np.int64(0)
@@ -127,7 +127,7 @@ def list_marked(
                     bits = words[np.uint64(word)]
                     position = word << 6
         probe += 1
-        work += PROBE
+        work += PROBE_MARKS
         position = np.int64(FRESH)
     state[0], state[1], state[2], state[3] = probe, position, low, high
     return count
@@ -139,7 +139,7 @@ def count_marked(
 ) -> None:
     """Count the matches of each probe without writing down any, until the slice is done.
 
-    ``state`` is where to go on: the probe, and the range that is marked.
+    ``state`` says where to go on: the probe, and the range that is marked.
     """
     words, middle, top = marks.words, marks.middle, marks.top
     probe, low, high, work = state[0], state[1], state[2], np.int64(0)
@@ -147,7 +147,7 @@ def count_marked(
         begin, end = sought.lows[probe], sought.highs[probe]
         start, stop = sought.starts[probe], sought.stops[probe]
         lengths[probe] = 0
-        work += PROBE
+        work += PROBE_MARKS
         if begin >= end or start >= stop:
             probe += 1
             continue

@@ -7,11 +7,11 @@ range in one array, those of its second range in another; where both are set, th
     first keys   4 7 7 1 9             second range   1 1 . . 1
     second keys  2 3 8 6 1             and            . 1 . . 1
 
-If a range holds more than half of the tuples, all bits are set and those outside cleared. If one
-holds less, its tuples are looked up in the other's array instead of having one of their own. What
-a probe costs is in proportion to what its ranges hold, so this part stays small. The partial
-results of different probes never meet: a probe has its number in both orders (the paper's 4.3 has
-them meet in a hash table).
+If a range holds more than half of the tuples, all bits are set and those outside are cleared. The
+tuples of the smaller range are looked up in the other's array instead of having their own. The cost
+of a probe is proportional to what its ranges hold, so this part is kept small. A probe has the same
+number in both orders, so no hash table has to bring its partial results together (as in the paper's
+4.3).
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def intersect(
     found_probes: RowIds,
     found_rows: RowIds,
 ) -> tuple[int, int]:
-    """Write down the matches of probes from ``begin`` on, until the room may not do.
+    """Write down the matches of probes from ``begin`` on, while there is room.
 
     Returns how many there are, and the probe to go on with.
     """
@@ -131,7 +131,7 @@ def count_intersections(
 
 @dataclass(frozen=True)
 class Intersection:
-    """What a few probes find in a mutable part; nothing is looked for before it is asked."""
+    """What a few probes find in a mutable part; the search runs only on request."""
 
     first_slots: RowIds
     second_slots: RowIds
@@ -174,7 +174,7 @@ class Intersection:
 
 
 class MutablePart:
-    """The newest tuples, a run for each key; the module docstring gives the design."""
+    """The newest tuples, in one run per key; the module docstring gives the design."""
 
     def __init__(self, capacity: int = 64) -> None:
         self.first, self.second = SortedRun(capacity), SortedRun(capacity)

@@ -7,22 +7,23 @@ holds, instead of row ids, the *permutation*: the place of each tuple in the fir
     first key    7  2  9  4            second  keys  [ 1 3 5 8 ]   place [ 3 0 1 2 ]
     second key   8  3  1  5                             ^ row 2 is the last by the first key
 
-A probe asks for a range of both keys. Each range is a range of places, so a tuple of the second
-range matches if its permutation lies between two numbers: nothing of the first run is read but
-the rows of matches. `crossing` finds them.
+A probe has a range of each key. Each range is a range of places, so a tuple of the second range
+matches if its permutation lies between two numbers; of the first run, only the rows of matches are
+read. `crossing` finds them.
 
-The arrays are never changed. Two of them are merged by two linear merges, and the permutation
-follows without sorting (the paper's Algorithm 2): a tuple that stood at i stands at ``places[i]``.
+The arrays never change. Two of them are merged by two linear merges, and the permutation follows
+without sorting (the paper's Algorithm 2): a tuple that was at i is now at ``places[i]``.
 
 Invariants, asserted by ``check``:
     1. Both runs are sorted runs of the same tuples (`SortedRun`).
     2. ``places`` is a permutation.
     3. ``zones`` are those of ``places``.
-Costs for n tuples: ``merge`` O(n); memory 26 bytes a tuple.
+Costs for n tuples: ``merge`` O(n); memory 26 bytes per tuple.
 
-Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.3 and 3.4. Departures: there is no
-offset array. It holds where stored tuples of one stream stand among the other's, which tells too
-little of a tuple that is not stored; a batch of probes is sorted and finds its places in one pass.
+Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.3 and 3.4. Departure: there is no
+offset array. It holds the places of one stream's stored tuples among the other's, which says too
+little about a tuple that is not stored; here a batch of probes is sorted, and finds its places in
+one pass.
 """
 
 from typing import Self
@@ -53,14 +54,14 @@ def permute(first_rows: RowIds, second_rows: RowIds, places: RowIds) -> None:
 
 @kernel
 def merge_keys(old: Keys, new: Keys, merged: Keys, old_places: RowIds, new_places: RowIds) -> None:
-    """Merge ascending keys, and write where those of each side went; old ones first where equal."""
+    """Merge ascending keys, and write where each key went; of equal keys, old ones come first."""
     i = j = np.int64(0)
     while i < old.size and j < new.size:
         a, b = old[np.uint64(i)], new[np.uint64(j)]
         at = np.uint64(i + j)
         is_new = np.int64(b < a)
         merged[at] = b if is_new else a
-        # Both are written: the one that is not taken yet is written again.
+        # Both are written; the one that is not taken yet will be written again.
         old_places[np.uint64(i)] = i + j
         new_places[np.uint64(j)] = i + j
         i += 1 - is_new
@@ -80,7 +81,7 @@ def put(values: RowIds, places: RowIds, target: RowIds) -> None:
 
 @kernel
 def put_mapped(values: RowIds, mapping: RowIds, places: RowIds, target: RowIds) -> None:
-    """Write what each value has become to its place."""
+    """Write each value, mapped, to its place."""
     for i in range(values.size):
         target[places[i]] = mapping[values[i]]
 
@@ -94,7 +95,7 @@ class Permutation:
 
     @classmethod
     def from_sorted(cls, first: Sorted, second: Sorted) -> Self:
-        """Make it from the same tuples in the order of both keys. O(n)."""
+        """Build it from the same tuples in the order of each key. O(n)."""
         keys, rows = second
         places = np.empty(rows.size, np.int32)
         permute(first[1], rows, places)
@@ -139,8 +140,8 @@ class Permutation:
     def probe(self, first: Range, numbers: RowIds, second: Range) -> Crossing:
         """Find the tuples that lie in both ranges of each probe.
 
-        Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
-        ``first`` belongs to. Both are fastest in ascending order.
+        Probes are numbered in the order of ``second``; ``numbers`` gives the probe that each range
+        of ``first`` belongs to. Both are fastest in ascending order.
         """
         sought = seek(self.first, self.second, first, numbers, second)
         return Crossing(self.rows, self.places, self.zones, sought)

@@ -18,7 +18,7 @@ class Sought(NamedTuple):
     stops: Positions
 
     def of(self, flags: Flags) -> "Sought":
-        """Return the same, where only some probes look for anything."""
+        """Return the same with empty ranges for all but some probes."""
         return self._replace(highs=np.where(flags, self.highs, self.lows))
 
 
@@ -42,7 +42,7 @@ def seek(
 ) -> Sought:
     """Look for both ranges of each probe.
 
-    Probes are numbered in the order of ``second``; ``numbers`` tells which probe each range of
+    Probes are numbered in the order of ``second``; ``numbers`` gives the probe that each range of
     ``first`` belongs to. Both are found fastest in ascending order.
     """
     lows, highs = begins, ends = find_places(first_run, first)

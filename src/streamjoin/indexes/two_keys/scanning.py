@@ -1,9 +1,8 @@
-"""Matches by a scan: the places of the second range, compared with the ends of the first.
+"""Matches by a scan: compares the places of the second range with the ends of the first.
 
-For a few probes, marking would cost more than looking at the places themselves, one comparison
-each, SIMD. A *zone* of them is skipped if its least and greatest place tell that none can match:
-where both keys grow together, that is most of them. If they tell that all match, they are counted
-without a look.
+For a few probes, marking would cost more than comparing the places themselves, with SIMD. A *zone*
+of places is skipped if its least and greatest place show that none can match; where both keys grow
+together, that is most zones. If they show that all match, the zone is counted without a scan.
 """
 
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from streamjoin.indexes.two_keys.places import Sought
 from streamjoin.kernels.compile import Int, Positions, RowIds, bare, inlined
 
 ZONE = 1024  # places that are compared before any row is written down
-SLICE = 1 << 20  # zones, before the next checkpoint: a fifth of a second
+SLICE = 1 << 20  # zones before the next checkpoint: a fifth of a second
 
 
 class Zones(NamedTuple):
@@ -64,9 +63,9 @@ def list_scanned(
     found_probes: RowIds,
     found_rows: RowIds,
 ) -> int:
-    """Write down matches zone by zone, until the room or the slice may not do; return how many.
+    """Write down matches zone by zone, while room and slice suffice; return how many.
 
-    ``state`` is where to go on: the probe, and its next place.
+    ``state`` says where to go on: the probe, and its next place.
     """
     count: Int = 0
     room, work = found_rows.size, 0
@@ -104,7 +103,7 @@ def list_scanned(
 def count_scanned(
     places: RowIds, zones: Zones, sought: Sought, probe: Int, lengths: Positions
 ) -> int:
-    """Count the matches of probes from one on, zone by zone; return the one to go on with."""
+    """Count the matches of probes, zone by zone; return the probe to go on with."""
     work: Int = 0
     while probe < sought.lows.size and work < SLICE:
         low, high = sought.lows[probe], sought.highs[probe]

@@ -1,21 +1,21 @@
 """SPO-Join: an index by two keys, a small mutable part before a list of permutation arrays.
 
-Tuples that come a few at a time go into the mutable part (`mutable_part`), which takes inserts
-cheaply. When it has ``merge_rows`` tuples, it becomes permutation arrays (`permutation`), which
-are searched cheaply, at the end of a list; a large batch becomes some at once. The list is kept
-short: neighbours are merged unless the older one is much larger::
+Tuples that arrive a few at a time go into the mutable part (`mutable_part`), where inserts are
+cheap. When it has ``merge_rows`` tuples, it becomes permutation arrays (`permutation`), where
+searches are cheap, at the end of a list. A large batch becomes permutation arrays directly. The
+list is kept short: neighbours are merged unless the older one is much larger::
 
     mutable   [ few ]         merge_rows reached:  -> [ 4096 ]
     list      [ 262144 ] [ 40960 ] [ 4096 ]           the last two are merged, then maybe all three
 
-Probing goes on while arrays are merged: they are never changed, so another thread can make the
-merged ones, and they take the place of their parts when they are there. Nobody waits for them, and
-no tuple is ever in both or in none (the paper lets the tuples wait in a queue).
+Probing goes on while arrays are merged: they never change, so another thread can merge them, and
+the result replaces its parts once it is ready. No probe waits for it, and no tuple is ever in both
+or in neither (the paper lets tuples wait in a queue).
 
 Invariants, asserted by ``check``:
     1. Mutable part and list hold each row once.
     2. Every part of the list is more than `RATIO` times as large as the next; with several
-       threads, merges may be behind.
+       threads, merges may lag behind.
 Costs for n tuples: ``insert`` O(log n) amortised; ``probe`` see `crossing`.
 
 Source: Aslam, Beedkar and Simonini, "SPO-Join" (EDBT 2025), 3.1 to 3.4. Departures: sorted runs
@@ -45,10 +45,10 @@ from streamjoin.kernels.threads import helpers
 from streamjoin.keys.key_ranges import Range
 
 MERGE_ROWS = 4096
-FEW_ROWS = 64  # of a batch: fewer go into the mutable part
-FEW_PROBES = 16  # more of them are worth making permutation arrays of the mutable part
+FEW_ROWS = 64  # smaller batches go into the mutable part
+FEW_PROBES = 16  # larger batches of probes are worth freezing the mutable part for
 RATIO = 4
-LARGE = 1 << 16  # tuples that are worth a thread
+THREAD_TUPLES = 1 << 16  # a merge of this many is worth a thread
 
 
 class SPOJoin:
@@ -61,8 +61,8 @@ class SPOJoin:
         self.mutable = MutablePart()
         self.parts: list[Permutation] = []
         self.merging: tuple[list[Permutation], Future[Permutation]] | None = None
-        self._process = os.getpid()  # where that was begun
-        self._lock = Lock()  # whoever probes first takes what has been merged
+        self._process = os.getpid()  # the process that began it
+        self._lock = Lock()  # the first thread to probe takes over what has been merged
         self._frozen: Permutation | None = None  # the mutable part, for large batches of probes
 
     @classmethod
@@ -96,14 +96,14 @@ class SPOJoin:
             self.mutable = MutablePart()
 
     def _merge(self) -> None:
-        """Merge neighbours where that is due; large ones in another thread."""
+        """Merge neighbours where due; large ones in another thread."""
         self._take_merged()
         while self.merging is None and (due := self._due()):
             self._begin(due)
             self._take_merged()
 
     def _due(self) -> list[Permutation]:
-        """Return the neighbours that are to be merged: the last ones, as many as it takes."""
+        """Return the neighbours to merge: the last ones, as many as the invariant takes."""
         count, size = 1, len(self.parts[-1]) if self.parts else 0
         while count < len(self.parts) and len(self.parts[-count - 1]) <= RATIO * size:
             size += len(self.parts[-count - 1])
@@ -112,7 +112,7 @@ class SPOJoin:
 
     def _begin(self, due: list[Permutation]) -> None:
         """Merge neighbours, or let another thread do it."""
-        if self.threads > 1 and sum(map(len, due)) >= LARGE:
+        if self.threads > 1 and sum(map(len, due)) >= THREAD_TUPLES:
             self._process = os.getpid()
             self.merging = due, helpers().submit(merge_all, due)
             return
@@ -121,18 +121,18 @@ class SPOJoin:
         self.merging, self._process = (due, merged), os.getpid()
 
     def _take_merged(self, wait: bool = False) -> None:
-        """Put merged arrays in the place of their parts, if they are there."""
+        """Replace parts by their merged arrays, if these are ready."""
         with self._lock:
             if self.merging is not None and not is_here(self._process):
-                self.merging = None  # no thread does it here; the parts are all there
+                self.merging = None  # no thread in this process does it; the parts are still there
             if self.merging is None or not (wait or self.merging[1].done()):
                 return
             (due, merged), self.merging = self.merging, None
-            # Not begun: call it off, since all threads may be waiting like this one.
+            # If it has not begun, cancel it: all threads may be waiting like this one.
             if merged.cancel():
                 return
             at = self.parts.index(due[0])
-            # A new list: somebody may be going through the old one.
+            # A new list, since a probe may still be iterating over the old one.
             self.parts = [*self.parts[:at], merged.result(), *self.parts[at + len(due) :]]
 
     def probe(
@@ -152,7 +152,7 @@ class SPOJoin:
         yield self._frozen.probe(first, numbers, second)
 
     def seal(self) -> None:
-        """Merge all into one; large ones in another thread."""
+        """Merge all parts into one; large ones in another thread."""
         self._take_merged(wait=True)
         self._freeze()
         self._frozen = None

@@ -1,7 +1,7 @@
-"""The eight algorithms, made by the names that the catalogue has; and the eager ones put together.
+"""Makes the eight algorithms of Zhang et al. by their names in the catalogue.
 
-A lazy algorithm is a class of its own. An eager one is SHJ or PMJ in each core, and a way to spread
-the tuples over cores, a join matrix or a join biclique.
+A lazy algorithm is one class. An eager one combines SHJ or PMJ in each core with a way to spread
+tuples over cores: a join matrix or a join biclique.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from streamjoin.joins.equality.protocol import Eager, Lazy
 
 
 def shj_jm(threads: int = 1) -> SHJ:
-    """Return SHJ over a join matrix: it is one itself."""
+    """Return SHJ over a join matrix, which it implements itself."""
     return SHJ(threads)
 
 
@@ -31,13 +31,13 @@ def pmj_jm(threads: int = 1, delta: int = DELTA) -> JoinMatrix:
 
 
 def pmj_jb(threads: int = 1, delta: int = DELTA, group: int = 1) -> JoinBiclique:
-    """Return PMJ over a join biclique; each core has its part of ``delta``."""
+    """Return PMJ over a join biclique; each core gets its share of ``delta``."""
     part = max(delta * group // threads, 2)
     return JoinBiclique(partial(pmj_jm, group, part), threads, group)
 
 
 def make_lazy(name: str, threads: int = 1, **knobs: Any) -> Lazy:
-    """Return a lazy algorithm, good for any number of windows."""
+    """Return a lazy algorithm, which can join any number of windows."""
     return cast(Lazy, ALGORITHMS[name].kind(threads, **knobs))
 
 

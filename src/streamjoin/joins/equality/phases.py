@@ -1,4 +1,4 @@
-"""The time that an algorithm spends in each of its phases (5.3)."""
+"""The time that an algorithm spends in each of its phases (Zhang et al., 5.3)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from typing import Protocol
 
 from streamjoin.kernels.interrupts import checkpoint
 
-PHASES = ("partition", "build", "merge", "probe")  # "build" is sorting, too
+PHASES = ("partition", "build", "merge", "probe")  # "build" includes sorting
 
 
 class Phases:
-    """Seconds so far, by phase, of all threads together."""
+    """Seconds so far, by phase, over all threads."""
 
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PHASES, 0.0)
@@ -20,7 +20,7 @@ class Phases:
 
     @contextmanager
     def time(self, phase: str) -> Iterator[None]:
-        """Count what happens meanwhile."""
+        """Count the time of this block for a phase."""
         checkpoint()
         begin = perf_counter()
         try:

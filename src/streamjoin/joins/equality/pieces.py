@@ -1,9 +1,9 @@
 """What an algorithm finds: for each tuple that probes, a run of tuples of the other side.
 
-No algorithm writes pairs. Each leaves one side's words so that those with equal codes lie beside
-each other, or are a list (`code_table`), and tells where; so counting costs nothing more, and pairs
-are written out, in blocks, when somebody wants them. A window's matches come in pieces, one a
-thread or more, which can be written out side by side::
+No algorithm writes pairs. Each arranges one side's words so that those with equal codes are
+contiguous, or form a list (`code_table`), and says where; so counting costs nothing extra, and
+pairs are written in blocks, on demand. A window's matches come in pieces, one or more per thread,
+which can be written in parallel::
 
     probes    5 1 8         rows of one side
     starts    0 2 3         probe 8 has found the rows 4 and 6
@@ -24,12 +24,12 @@ from streamjoin.joins.equality.words import Words, rows_of
 from streamjoin.kernels.compile import Flags, Positions, RowIds
 from streamjoin.keys.operands import Side
 
-WORTH = 1 << 16  # pairs that are worth a thread
+THREAD_PAIRS = 1 << 16  # that are worth a thread
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What probes have found, by the number of pairs that each has."""
+    """What probes have found, with the number of pairs of each."""
 
     counts: RowIds
     total: int
@@ -44,7 +44,7 @@ class Counted:
 
     @cached_property
     def totals(self) -> Positions:
-        """The pairs before each probe, and all."""
+        """The number of pairs before each probe, and of all."""
         totals = np.empty(self.counts.size + 1, np.int64)
         totals[0] = 0
         np.cumsum(self.counts, dtype=np.int64, out=totals[1:])
@@ -89,14 +89,14 @@ class Piece:
     def of(
         cls, probing: Side, probes: Words, starts: RowIds, counts: RowIds, total: int, stored: Words
     ) -> "Piece":
-        """Make a piece of runs of the other side's words."""
+        """Make a piece from runs of the other side's words."""
         return cls(probing, rows_of(probes), Runs(counts, total, starts, rows_of(stored)))
 
     def __len__(self) -> int:
         return len(self.matches)
 
     def split_pairs(self, pairs: int) -> list["Piece"]:
-        """Return the same runs as pieces of about so many pairs; a probe's run stays whole."""
+        """Split into pieces of about ``pairs`` pairs; a probe's run stays whole."""
         runs = self.matches
         assert isinstance(runs, Runs)
         wanted = np.arange(0, len(runs) + pairs, pairs)
@@ -112,14 +112,14 @@ class Piece:
             yield (probes, rows) if self.probing == "left" else (rows, probes)
 
 
-def even(pieces: list[Piece], threads: int) -> list[Piece]:
-    """Return the same runs so that several threads have about as many pairs each to write.
+def even_out(pieces: list[Piece], threads: int) -> list[Piece]:
+    """Split pieces so that several threads each have about the same number of pairs to write.
 
-    The threads that find pairs have as many tuples each; but few may have most of the pairs.
+    The threads that find pairs get equal numbers of tuples, but a few may get most of the pairs.
     """
     if threads == 1:
         return pieces
-    share = max(sum(map(len, pieces)) // threads, WORTH)
+    share = max(sum(map(len, pieces)) // threads, THREAD_PAIRS)
     most = share + share // 2
     return [
         part

@@ -1,4 +1,4 @@
-"""What the algorithms of one window have in common."""
+"""The protocols of algorithms that join one window: lazy and eager (Zhang et al., 3)."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from streamjoin.joins.equality.words import Words
 
 
 class Lazy(Protocol):
-    """An algorithm that waits until its window is closed, and then joins all of it."""
+    """An algorithm that waits until its window closes, and then joins all of it."""
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -20,19 +20,19 @@ class Lazy(Protocol):
 
 
 class Eager(Protocol):
-    """An algorithm that joins tuples as they come, or one of its cores; an object a window."""
+    """An algorithm that joins tuples as they arrive, or one of its cores; one object per window."""
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds so far, by phase; of all cores together."""
+        """Seconds so far, by phase, over all cores."""
         ...
 
     def push(self, left: Words, right: Words) -> list[Piece]:
-        """Take tuples in, whose rows go on counting, and return matches that are new."""
+        """Take in tuples, whose row numbers continue the earlier ones; return new matches."""
         ...
 
     def close(self) -> list[Piece]:
-        """Return the matches that only the end of the window gives."""
+        """Return the matches that are found only at the end of the window."""
         ...
 
     @property

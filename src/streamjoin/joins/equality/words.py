@@ -1,19 +1,19 @@
 """A tuple as one 64-bit word: 32 bits of a code of its key above, its row number below.
 
-The study's algorithms move tuples of eight bytes. A 64-bit key does not fit into one beside a row
-number, so a word holds a code instead::
+The algorithms of Zhang et al. move tuples of eight bytes. A 64-bit key does not fit into one
+together with a row number, so a word holds a code instead::
 
     key - base   0000 0000 | 0000 002A        the upper half hashed into the lower, then scrambled
     word         9D41 6B07 | 0000 0003        code 9D416B07, row 3
 
-Scrambling is one to one, so keys whose upper halves (of ``key - base``) are all 0 have different
-codes if they are different: then codes tell the whole truth, and ``exact`` says so. Otherwise equal
-codes are candidates, to be checked by their keys; of n and m distinct keys about ``n * m / 2**32``
-pairs are false ones. Any bits of a code are as good as a hash, whatever the keys look like: both
-steps depend on secrets of this process, so nobody can choose keys whose codes, or bits of codes,
-are equal. The upper half is hashed by a strongly universal function (Dietzfelbinger, "Universal
-hashing and k-wise independent random variables via integer arithmetic without primes", 1996): two
-keys that differ have equal codes once in 2**32, whoever chose them.
+Scrambling is one to one, so if the upper halves (of ``key - base``) of all keys are 0, different
+keys have different codes: codes are *exact*. Otherwise equal codes are candidates, whose keys must
+be compared; with n and m distinct keys, about ``n * m / 2**32`` pairs are false. Any bits of a code
+are as good as a hash, whatever the keys look like: both steps depend on secrets of this process, so
+an attacker cannot choose keys whose codes, or bits of codes, are equal. The upper half is hashed by
+a strongly universal function (Dietzfelbinger, "Universal hashing and k-wise independent random
+variables via integer arithmetic without primes", 1996): two different keys have equal codes with a
+probability of 2**-32, whoever chose them.
 
 Sorted words are in the order of their codes, equal ones in the order of their rows.
 """
@@ -30,14 +30,14 @@ from streamjoin.keys.hashing import Secrets, process_seed, secrets_of
 Words = NDArray[np.uint64]
 
 CODE_BITS = 32
-BASE = -(2**31)  # where the keys to come are not known, those of 32 bits are exact
+BASE = -(2**31)  # while later keys are unknown, this makes 32-bit keys exact
 MOST_ROWS = 2**31 - 2**12  # row ids and places have 31 bits, and a table has places to spare
-PAD = 2  # words behind those of a table that a probe may look at
+PAD = 2  # words after those of a table that a probe may look at
 NO_WORDS: Words = np.empty(0, np.uint64)
 
 
 class Encoded(NamedTuple):
-    """Both sides as words; whether equal codes mean equal keys."""
+    """Both sides as words, and whether equal codes mean equal keys."""
 
     left: Words
     right: Words
@@ -46,11 +46,11 @@ class Encoded(NamedTuple):
 
 @kernel
 def scramble(code: Int, factor: Int) -> Int:
-    """Map 32 bits to 32 bits, one to one, so that every input bit reaches every output bit.
+    """Map 32 bits to 32 bits, one to one, so that every input bit affects every output bit.
 
     The factor is odd.
     """
-    # Numba computes with 64 bits, whatever it is given: each step is cut to 32.
+    # Numba computes with 64 bits in any case, so each step is cut to 32.
     bits = np.uint32(np.uint32(code) * np.uint32(factor))
     bits = np.uint32(np.uint32(bits ^ (bits >> 16)) * np.uint32(0x85EBCA6B))
     bits = np.uint32(np.uint32(bits ^ (bits >> 13)) * np.uint32(0xC2B2AE35))
@@ -59,7 +59,7 @@ def scramble(code: Int, factor: Int) -> Int:
 
 @kernel
 def pack(keys: Keys, base: Int, first: Int, secrets: Secrets, words: Words) -> bool:
-    """Write the words of keys, with rows from ``first`` on; tell whether their codes are exact."""
+    """Write the words of keys, with rows from ``first`` on; return whether codes are exact."""
     upper = np.uint32(0)
     multiplier, summand, factor = secrets[0], secrets[1], np.uint32(secrets[2])
     for i in range(keys.size):
@@ -100,6 +100,6 @@ def rows_of(words: Words) -> RowIds:
 
 
 def uppers_of(words: Words) -> RowIds:
-    """Return what stands above the row numbers, as a view: codes, or what has taken their place."""
+    """Return the upper halves of words, as a view: codes, or whatever replaced them."""
     uppers: RowIds = words.view(np.int32)[1 if np.little_endian else 0 :: 2]
     return uppers

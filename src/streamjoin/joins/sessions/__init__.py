@@ -1,1 +1,1 @@
-"""Session windows: sessions cut as rows come, kept up to date, and joined."""
+"""Session windows: sessions are cut as rows arrive, kept up to date, and joined."""

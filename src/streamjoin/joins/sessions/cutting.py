@@ -1,6 +1,6 @@
-"""Sessions: rows of one group that follow each other in time without a long pause.
+"""Cuts rows into sessions: rows of one group that follow each other without a long pause.
 
-A session goes on as long as the next row of its group comes at most ``gap`` after the last one. A
+A session goes on as long as the next row of its group is at most ``gap`` later than the last one. A
 pause of exactly the gap does not end it, as in Spark's ``session_window`` and in Flink::
 
     gap = 10
@@ -9,23 +9,23 @@ pause of exactly the gap does not end it, as in Spark's ``session_window`` and i
     group b      7        20                             13 apart
                 |2|      |3|
 
-Groups are told apart by their int64 number alone. A hash of keys would not do: two groups of equal
-hash would be cut into sessions as one, and no check of the pairs mends that, unlike in an index,
-because the rows of the one may bridge a pause of the other (`joins.sessions.groups`).
+Groups are identified by their int64 number alone. A hash of keys would not do: two groups with the
+same hash would be cut as one, and, unlike in an index, checking pairs cannot repair that, because
+the rows of one group may bridge a pause of the other (`joins.sessions.groups`).
 
-Many rows are dealt into 256 parts by their group, so that a part fits in the cache. Each is sorted
-by time, then, stably, by group, and cut where the group changes or the pause is too long.
+Many rows are dealt into 256 parts by group, so that a part fits in the cache. Each part is sorted
+by time, then stably by group, and cut where the group changes or the pause is too long.
 
 Invariants:
 
 1. Rows have the same session if and only if they have the same group, and no pause longer than the
    gap lies between them in the times of that group.
-2. Sessions are numbered from 0 without holes; those of a group ascend in time and are neighbours.
+2. Sessions are numbered from 0 without gaps; those of a group are neighbours and ascend in time.
 3. ``firsts[s] <= times[row] <= lasts[s]`` for the rows of session ``s``, both ends reached.
 
-Cost: O(n), in passes. 10M rows take 0.6 to 0.9 s on one thread, of ten groups or ten million, and
-up to 1.3 s of one or two. To sort all rows twice takes 1.4 to 1.9 s; one sort by time, and a table
-of the groups to look them up in, 0.7 to 1.5 s of 100 groups, but 2.6 to 3.9 s of 10M.
+Cost: O(n), in passes. 10M rows take 0.6 to 0.9 s on one thread, whether in ten groups or ten
+million, and up to 1.3 s in one or two. Sorting all rows twice takes 1.4 to 1.9 s; one sort by time
+and a lookup table of groups takes 0.7 to 1.5 s with 100 groups, but 2.6 to 3.9 s with 10M.
 """
 
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from streamjoin.keys.hashing import mix
 from streamjoin.keys.radix_sort import sort_with_rows
 
 PART_BITS = 8
-UNDIVIDED = 1 << 15  # rows that fit in the cache as they are
+UNDIVIDED_ROWS = 1 << 15  # fit in the cache without being dealt into parts
 LARGEST_PAUSE = 2**64 - 1  # between the ends of int64
 
 
@@ -58,13 +58,13 @@ def session_starts(groups: Keys, times: Keys, gap: int) -> Sessions:
     >>> session_starts(groups, times, 9).of_rows
     array([1, 0, 2, 0])
     """
-    divided = groups.size > UNDIVIDED and groups.min() != groups.max()
+    divided = groups.size > UNDIVIDED_ROWS and groups.min() != groups.max()
     return (cut_parts if divided else cut_whole)(groups, times, np.uint64(min(gap, LARGEST_PAUSE)))
 
 
 @kernel
 def part_of(group: Int) -> Int:
-    """Tell the part of a group; mixed, because groups may be small numbers as well as hashes."""
+    """Return the part of a group; it is mixed, because groups may be small numbers or hashes."""
     return np.int64(np.uint64(mix(group)) >> np.uint64(64 - PART_BITS))
 
 
@@ -81,7 +81,7 @@ def bounds_of_parts(groups: Keys) -> Positions:
 
 @kernel
 def deal(groups: Keys, times: Keys, bounds: Positions) -> tuple[Keys, Keys]:
-    """Put the rows of each part side by side, in the order they had."""
+    """Make the rows of each part contiguous, in their original order."""
     slots = bounds.copy()
     dealt_groups, dealt_times = np.empty_like(groups), np.empty_like(times)
     for i in range(groups.size):
@@ -94,7 +94,7 @@ def deal(groups: Keys, times: Keys, bounds: Positions) -> tuple[Keys, Keys]:
 
 @kernel
 def take_back(groups: Keys, bounds: Positions, dealt: Keys) -> Keys:
-    """Undo `deal` for what was found of each row."""
+    """Undo `deal` for a result per row."""
     slots = bounds.copy()
     found = np.empty_like(dealt)
     for i in range(groups.size):
@@ -107,14 +107,14 @@ def take_back(groups: Keys, bounds: Positions, dealt: Keys) -> Keys:
 
 @kernel
 def cut_part(groups: Keys, times: Keys, gap: Int, known: Int, into: Sessions) -> Int:
-    """Number the sessions of one part from ``known`` on; return how many are known then."""
+    """Number the sessions of one part from ``known`` on; return the new number of sessions."""
     ordered_times, by_time = sort_with_rows(times)
     ordered_groups, by_group = sort_with_rows(groups[by_time])
     session = known - 1
     for i in range(by_group.size):
         at = by_group[i]
         time = ordered_times[at]
-        # Times of a group ascend, so the difference as uint64 is exact from end to end of int64.
+        # Times of a group ascend, so the difference as uint64 is exact over the range of int64.
         if (
             i == 0
             or ordered_groups[i] != ordered_groups[i - 1]

@@ -1,4 +1,4 @@
-"""A hash table of groups: for each group a number, such as the newest session it has.
+"""A hash table that maps each group to a number, such as its newest session.
 
 ::
 
@@ -6,15 +6,15 @@
              empty   | none
              group 9 | number 1
 
-A number can be changed, and a group cannot be taken out: who knows which numbers still count makes
-a table anew from those (`GroupTable.renew`).
+A group's number can change, but a group cannot be removed: the owner, who knows which numbers still
+count, rebuilds the table from those (`GroupTable.renew`).
 
 Invariants:
 
-1. A group is in one slot at most, and none is empty between that and where its hash belongs.
+1. A group is in at most one slot, and no slot is empty between that one and its hash's.
 2. ``used`` counts the slots that are not empty; they are at most two thirds of all.
 
-Cost: O(1) each, amortised; 16 bytes a slot. Of a table made anew, half or less is used.
+Cost: O(1) per group, amortised; 16 bytes per slot. At most half of a rebuilt table is used.
 """
 
 import numpy as np
@@ -24,25 +24,25 @@ from streamjoin.kernels.prefetch import AHEAD, prefetch
 from streamjoin.keys.hashing import Secrets, mix_secretly, process_seed, secrets_of
 
 NONE = -1
-SLOT = 2  # numbers a slot: the group, and its number or NONE
-FEWEST = 1 << 6  # slots, if there are any
+SLOT = 2  # numbers per slot: the group, and its number or NONE
+FEWEST_SLOTS = 1 << 6  # if there are any
 
 
 @inlined
 def home_of(slots: Keys, secrets: Secrets, group: Int) -> Int:
-    """Return where the slot of a group is if no other has taken it."""
+    """Return where a group's slot is unless another group has taken it."""
     return SLOT * (mix_secretly(group, secrets) & (slots.size // SLOT - 1))
 
 
 @inlined
 def ask_for(slots: Keys, secrets: Secrets, groups: Keys, place: Int) -> None:
-    """Prefetch the slot of a group; behind the last one, that of the last."""
+    """Prefetch the slot of a group; past the end, that of the last group."""
     prefetch(slots, home_of(slots, secrets, groups[min(place, groups.size - 1)]))
 
 
 @inlined
 def slot_of(slots: Keys, secrets: Secrets, group: Int) -> Int:
-    """Return where the slot of a group is, or the empty one where it belongs."""
+    """Return the place of a group's slot, or of the empty slot it would take."""
     at = home_of(slots, secrets, group)
     while slots[at + 1] != NONE and slots[at] != group:
         at = (at + SLOT) & (slots.size - 1)
@@ -51,7 +51,7 @@ def slot_of(slots: Keys, secrets: Secrets, group: Int) -> Int:
 
 @kernel
 def look_up(slots: Keys, secrets: Secrets, groups: Keys) -> Keys:
-    """Return the number of each group, or NONE; equal neighbours are looked up once."""
+    """Return the number of each group, or NONE; look up equal neighbours only once."""
     found = np.empty_like(groups)
     for i in range(groups.size):
         ask_for(slots, secrets, groups, i + AHEAD)
@@ -76,7 +76,7 @@ def put(slots: Keys, secrets: Secrets, groups: Keys, numbers: Keys) -> int:
 
 @kernel
 def claim(slots: Keys, secrets: Secrets, groups: Keys) -> Positions:
-    """Let the first place of each group be its number; return that for every place."""
+    """Number each group by the first place where it occurs; return that number per place."""
     firsts = np.empty_like(groups)
     for i in range(groups.size):
         ask_for(slots, secrets, groups, i + AHEAD)
@@ -98,7 +98,7 @@ def count_kept(slots: Keys, renumbered: Keys) -> int:
 
 @kernel
 def move(old: Keys, renumbered: Keys, slots: Keys, secrets: Secrets) -> None:
-    """Put the groups of a table whose number does not become NONE into an empty one."""
+    """Copy the groups whose number does not become NONE into an empty table."""
     for at in range(0, old.size, SLOT):
         if old[at + 1] != NONE and renumbered[old[at + 1]] != NONE:
             to = slot_of(slots, secrets, old[at])
@@ -109,7 +109,7 @@ class GroupTable:
     """See the module docstring."""
 
     def __init__(self, room: int = 0) -> None:
-        count = FEWEST if room else 0
+        count = FEWEST_SLOTS if room else 0
         while count < 2 * room:
             count *= 2
         self.slots = np.full(SLOT * count, NONE)
@@ -134,7 +134,7 @@ class GroupTable:
         )
 
     def has_room(self, count: int) -> bool:
-        """Whether so many groups may be new."""
+        """Whether there is room for ``count`` new groups."""
         return 3 * (self.used + count) <= self.slots.size  # that is, two thirds of the slots
 
     def put(self, groups: Keys, numbers: Keys) -> None:
@@ -143,9 +143,9 @@ class GroupTable:
         self.used += put(self.slots, self.secrets, groups, numbers)
 
     def renew(self, renumbered: Keys, room: int = 0) -> None:
-        """Make the table anew: number n becomes ``renumbered[n]``, and goes if that is NONE.
+        """Rebuild the table: number n becomes ``renumbered[n]``, and is dropped if that is NONE.
 
-        There is room for so many more groups; O(slots).
+        Leaves room for ``room`` more groups. O(slots).
         """
         used = count_kept(self.slots, renumbered)
         slots = GroupTable(used + room).slots
@@ -167,7 +167,7 @@ class GroupTable:
 
 
 def first_places(groups: Keys) -> Positions:
-    """Return, for each place, the first one that has the same group.
+    """Return, for each place, the first place with the same group.
 
     >>> first_places(np.array([7, 9, 7, 8, 9]))
     array([0, 1, 0, 3, 1])

@@ -1,19 +1,20 @@
-"""Which group a row belongs to: rows are of one group if all their equality keys are equal.
+"""Finds the group of a row: rows are in one group if all their equality keys are equal.
 
-One key that fits into 64 bits is its own group. Otherwise (several keys, strings) a group is named
-by a hash, and two groups of equal hash must not become one: the rows of one would bridge a pause of
-the other, and no check of pairs mends that. So each row is compared with the first one that has its
-name, of those that come or that are held; where they differ, it gets the next name of a chain, as
-in a hash table with open addressing::
+A single key that fits into 64 bits is its own group. Otherwise (several keys, strings) a group is
+named by a hash, and two groups with the same hash must not become one: the rows of one would bridge
+a pause of the other, and checking pairs cannot repair that. So each row is compared with the first
+row of its name, among new and stored rows; if they differ, it gets the next name of a chain, as in
+a hash table with open addressing::
 
     name   4C07 taken by ("a", 1)     ("b", 9) has the same hash
            91E2 = mix(4C07 + 1)       so this is its name
 
-A name that has been passed over stays taken by its first owner, even when nothing of that is held
-any more: others would go by a new name while their sessions are open under the old one.
+A name that was passed over stays with its first owner, even when none of its rows is left:
+otherwise other groups would change names while their sessions are open.
 
-Cost: O(1) for a row: a look into a hash table, and a comparison of keys. Names are passed over once
-in 2^64 pairs of groups, and nobody can look for such keys: hashes are a secret (`keys.hashing`).
+Cost: O(1) per row: a lookup in a hash table, and a comparison of keys. Names are passed over once
+in 2^64 pairs of groups, and an attacker cannot find such keys, since hashes are secret
+(`keys.hashing`).
 """
 
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ from streamjoin.plans.window_keys import word_keys
 
 @kernel
 def next_names(names: Keys, rows: Positions) -> None:
-    """Let some rows have the next name of their chains."""
+    """Give some rows the next name of their chains."""
     for i in range(rows.size):
         after: Int = np.uint64(names[rows[i]]) + np.uint64(1)
         names[rows[i]] = mix(after)
@@ -47,13 +48,13 @@ def next_names(names: Keys, rows: Positions) -> None:
 
 @dataclass(frozen=True)
 class Values:
-    """The equality keys of some rows, as they can be compared: arrays of NumPy or Arrow."""
+    """The equality keys of some rows in comparable form: arrays of NumPy or Arrow."""
 
     columns: list[Any]
 
     @classmethod
     def of(cls, batch: Prepared) -> "Values":
-        """Return those of a batch: sort keys where they are exact, otherwise values."""
+        """Return the keys of a batch: sort keys where they are exact, otherwise values."""
         columns: list[Any] = []
         for part, keys in zip(batch.plan.equalities, batch.keys.equalities, strict=True):
             columns += values_of(part, keys, batch)
@@ -76,7 +77,7 @@ class Values:
 
 
 def values_of(part: EqualityPart, keys: Keys, batch: Prepared) -> list[Any]:
-    """Return what tells the values of one part apart; NULL is one of them if it is a key."""
+    """Return arrays that distinguish the values of one part, and NULL if it is a key."""
     if part.exact:
         return [keys]
     values = part.operands.values(batch.side, batch.rows)
@@ -86,14 +87,14 @@ def values_of(part: EqualityPart, keys: Keys, batch: Prepared) -> list[Any]:
 
 
 def concatenate(one: Any, two: Any) -> Any:
-    """Put two columns one behind the other."""
+    """Append one column to another."""
     if isinstance(one, np.ndarray):
         return np.concatenate([one, two])
     return pa.concat_arrays([one, two])
 
 
 class SessionGroups:
-    """Names the groups of rows that come; the module docstring tells how."""
+    """Names the groups of new rows; the module docstring says how."""
 
     def __init__(self, plan: JoinPlan) -> None:
         self.plan = plan
@@ -128,7 +129,7 @@ class SessionGroups:
     def _with_passed(
         self, values: Values, names: Keys, firsts: Positions
     ) -> tuple[Values, Positions]:
-        """Let rows be compared with the owners of names that were passed over."""
+        """Compare rows with the owners of names that were passed over."""
         for name, owner in self.passed.items():
             if not (names == name).any():
                 continue
@@ -144,7 +145,7 @@ def with_held(
     open_sessions: OpenSessions,
     held: Mapping[Side, SessionRows],
 ) -> tuple[Values, Positions]:
-    """Let rows be compared with one that is held and has the same name, if there is any."""
+    """Compare rows with a stored row of the same name, if there is one."""
     heads = np.flatnonzero(firsts == np.arange(names.size))  # one row of each name
     sessions = open_sessions.newest_open(names[heads])
     instead = np.arange(len(values.columns[0]))
@@ -158,12 +159,12 @@ def with_held(
             begin = len(values.columns[0])
             values = values + Values.of(side_rows.take(rows))
             instead[heads[found]] = begin + order
-            sessions[found] = NONE  # one is enough
+            sessions[found] = NONE  # one stored row is enough
     return values, instead[firsts]
 
 
 def combined(parts: list[Values]) -> Values:
-    """Put the keys of some batches one behind the other."""
+    """Concatenate the keys of some batches."""
     return reduce(Values.__add__, parts)
 
 

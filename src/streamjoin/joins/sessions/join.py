@@ -1,17 +1,17 @@
-"""Joins inside session windows: at the end of each session, or as its rows come (`emit`).
+"""Joins inside session windows: at the end of each session, or as its rows arrive (`emit`).
 
-A session is made of rows of both streams with equal keys, without a pause longer than the gap. Rows
-that come later can make it longer, or bridge the pause between two. So all rows of open sessions
-wait, and what the sessions are is kept up to date (`open_sessions`), with the rows that each has
-(`rows`). With ``emit="eager"``, a step gives the pairs that are now in one session and were not
-before (`meetings`).
+A session consists of rows of both streams with equal keys, without a pause longer than the gap.
+Later rows can extend it, or bridge the pause between two sessions. So all rows of open sessions
+wait, and the sessions (`open_sessions`) and their rows (`rows`) are kept up to date. With
+``emit="eager"``, a step gives the pairs that are now in one session and were not before
+(`meetings`).
 
-A session is closed when no row that is still on time can belong to it. Only the equalities make
+A session closes when no row that is still on time can belong to it. Only the equalities define
 sessions: a row that another part of the condition rules out, by NULL or by itself, waits as well.
 
-Cost, beside that of the joins: of a push, its rows and, if eager, those of the sessions that they
-touch; of a watermark, the rows of sessions that end. What else is held does not count. To undo a
-step, which only an interrupt asks for, everything is put together anew, in O(rows).
+Cost, apart from the joins: for a push, its rows and, if eager, those of the sessions they touch;
+for a watermark, the rows of sessions that end. Other stored rows cost nothing. Undoing a step,
+which only an interrupt needs, rebuilds everything in O(rows).
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,14 +45,14 @@ from streamjoin.plans.prepared import Prepared
 
 @dataclass(frozen=True)
 class Ended:
-    """Sessions that have ended, their rows, and which of the sessions each is in."""
+    """Sessions that have ended, their rows, and the session of each row."""
 
     sessions: Keys
     rows: dict[Side, tuple[Keys, Positions]]
 
 
 class SessionJoin(ClosingWindows):
-    """The rows of open sessions; ``eager`` gives matches as they come."""
+    """The rows of open sessions; ``eager`` gives matches as rows arrive."""
 
     def __init__(
         self, plan: JoinPlan, closed: ClosedRows, deliver: Deliver, eager: bool, adviser: Adviser
@@ -65,17 +65,17 @@ class SessionJoin(ClosingWindows):
         self.seconds = {"sessions": 0.0, "probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
-        self._planned: SessionStep | None = None  # what was probed with: it may be inserted next
-        self._closing: tuple[Clock, Ended | None] | None = None  # what was closed may be forgotten
+        self._planned: SessionStep | None = None  # the step that probed; it may be inserted next
+        self._closing: tuple[Clock, Ended | None] | None = None  # what closed, to expire next
 
-        self._sizes: dict[Side, int] | None = None  # rows when a step began that can be undone
+        self._sizes: dict[Side, int] | None = None  # rows before a step that can be undone
 
     def begin(self) -> None:
         """Begin a step."""
         self._sizes = {side: held.nexts.size for side, held in self.held.items()}
 
     def undo(self) -> None:
-        """Take out what this step has stored."""
+        """Remove what this step has stored."""
         self._planned = self._closing = None
         if self._sizes != {side: held.nexts.size for side, held in self.held.items()}:
             assert self._sizes is not None
@@ -101,7 +101,7 @@ class SessionJoin(ClosingWindows):
         self.meetings = Meetings(self.plan, self.held)
 
     def _plan_step(self, batches: Batches) -> SessionStep:
-        """Return what batches change; once, if they are inserted after their matches were taken."""
+        """Return what batches change; computed once for a probe and the insert that follows."""
         stored = {side: batch.stored for side, batch in batches.items() if len(batch.stored)}
         last = self._planned
         if last is not None and [*map(id, last.batches.values())] == [*map(id, stored.values())]:
@@ -127,7 +127,7 @@ class SessionJoin(ClosingWindows):
             yield from time_items(joined, self.seconds, "probe")
 
     def insert(self, batches: Batches) -> None:
-        """Let rows wait for the end of their sessions."""
+        """Store rows until their sessions end."""
         step = self._plan_step(batches)
         begin = perf_counter()
         change = step.change
@@ -145,7 +145,7 @@ class SessionJoin(ClosingWindows):
         self.seconds["insert"] += perf_counter() - begin
 
     def _append(self, batches: Batches) -> None:
-        """Add rows that are in no session yet: of all sides, or of none if that fails."""
+        """Add rows, not yet in any session: of all sides, or of none if that fails."""
         sizes = {side: held.nexts.size for side, held in self.held.items()}
         try:
             for side, batch in batches.items():
@@ -155,7 +155,7 @@ class SessionJoin(ClosingWindows):
                 held.keep_first(sizes[side])
             raise
 
-    has_runs = False  # what sessions give does not depend on how rows were pushed
+    has_runs = False  # matches do not depend on how rows were pushed
     is_restored = True
 
     @property
@@ -169,12 +169,12 @@ class SessionJoin(ClosingWindows):
         return {}
 
     def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
-        """Take back rows that were stored before, without looking for matches."""
+        """Load rows that were stored before, without looking for matches."""
         self.insert(batches)
         self.inserted = []
 
     def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Join rows that are all there, beside what is held; nothing is stored."""
+        """Join rows by themselves, apart from stored ones; store nothing."""
         stored = {side: batch.stored for side, batch in batches.items() if len(batch.stored)}
         begin = perf_counter()
         numbers = split_by_side(self._cut_anew(stored).of_rows, stored)
@@ -184,12 +184,12 @@ class SessionJoin(ClosingWindows):
         yield from self.closed.join(sides, deliver or self.deliver)
 
     def _cut_anew(self, batches: dict[Side, Prepared]) -> Sessions:
-        """Cut rows into sessions, whatever is held."""
+        """Cut rows into sessions, regardless of stored ones."""
         groups = SessionGroups(self.plan).of(batches)
         return session_starts(groups, times_of(batches), self.gap)
 
     def _find_ended(self, clock: Clock) -> Ended | None:
-        """Return what has ended; None if nothing has."""
+        """Return the sessions that have ended, or None."""
         if self._closing is not None and self._closing[0] is clock:
             return self._closing[1]
         before = MAX_KEY + 1
@@ -223,7 +223,7 @@ class SessionJoin(ClosingWindows):
         raise_failed(errors)
 
     def find_closed(self, clock: Clock) -> dict[Side, Keys]:
-        """Return the ordinals of the rows of sessions that end by now, if rows are told."""
+        """Return the ordinals of rows whose sessions have ended, if rows are observed."""
         ended = self._find_ended(clock)
         if ended is None:
             return {}
@@ -238,7 +238,7 @@ class SessionJoin(ClosingWindows):
         return pairwise([*range(0, count, -(-count // max(parts, 1))), count])
 
     def _select_sessions(self, ended: Ended, first: int, last: int) -> Sides:
-        """Return the rows of some of the sessions that have ended."""
+        """Return the rows of some of the ended sessions."""
         sides: Sides = {}
         for side, held in self.held.items():
             rows, numbers = held.can_match(*ended.rows[side])
@@ -267,7 +267,7 @@ class SessionJoin(ClosingWindows):
 
     @property
     def rows(self) -> dict[Side, list[Prepared]]:
-        """All rows that are held."""
+        """All stored rows."""
         return {
             side: [held.take(held.rows)] if held.count else [] for side, held in self.held.items()
         }
@@ -280,17 +280,17 @@ class SessionJoin(ClosingWindows):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows and keys, and of what tells their sessions."""
+        """Bytes of all rows, keys and sessions."""
         return self.open.nbytes + sum(held.nbytes for held in self.held.values())
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The time of the first row that waits, and when a session ends; None if none waits."""
+        """The time of the first stored row, and when a session ends; None if there are no rows."""
         span = self.open.span
         return None if span is None else (span[0], span[1] + self.gap + 1)
 
     def check(self) -> None:
-        """Raise unless rows are in the sessions that they would be cut into if all came now."""
+        """Raise unless rows are in the sessions into which all of them would be cut now."""
         self.open.check()
         ids: list[Keys] = []
         sessions = self.open.find_ended(MAX_KEY + 1)

@@ -1,7 +1,6 @@
-"""Rows that come to open sessions, and which others they meet in one session thereby.
+"""Finds the rows that new rows meet in open sessions.
 
-Matches that are wanted as rows come are the pairs that are now in one session and were not
-before::
+The matches to give as rows arrive are the pairs that are now in one session and were not before::
 
     new left rows   with all right ones of their session
     old left rows   with new right ones
@@ -33,7 +32,7 @@ from streamjoin.plans.prepared import Prepared, concatenate
 
 @dataclass(frozen=True)
 class SessionStep:
-    """Rows that come, what they change, and where the session of each stands in that."""
+    """New rows, what they change, and where each row's session is in that change."""
 
     batches: dict[Side, Prepared]
     change: Change
@@ -41,14 +40,14 @@ class SessionStep:
 
 
 def split_by_side(of_rows: Positions, batches: dict[Side, Prepared]) -> dict[Side, Positions]:
-    """Split what is known of the rows of all batches, one after the other, into those of each."""
+    """Split a value per row of all batches, concatenated, into those of each batch."""
     ends = np.cumsum([0, *map(len, batches.values())])
     slices = (of_rows[first:last] for first, last in pairwise(ends))
     return dict(zip(batches, slices, strict=True))
 
 
 class Meetings:
-    """Tells what is to be joined; ``held`` are the rows of open sessions, of both sides."""
+    """Selects what to join; ``held`` are the rows of open sessions, of both sides."""
 
     def __init__(self, plan: JoinPlan, held: Mapping[Side, SessionRows]) -> None:
         self.plan, self.held = plan, held
@@ -60,11 +59,11 @@ class Meetings:
 
     @cached_property
     def bridges(self) -> JoinPlan:
-        """The same for pairs only that were in different sessions before."""
+        """The same, only for pairs that were in different sessions before."""
         return with_bridges(self.inner)
 
     def select_joins(self, step: SessionStep) -> Iterator[Sides]:
-        """Yield what is to be joined with what."""
+        """Yield the pairs of row sets to join."""
         change, inner = step.change, self.inner
         new = {
             side: matching_in(batch, inner, step.sessions[side])
@@ -90,7 +89,7 @@ class Meetings:
     def _select_held(
         self, change: Change, side: Side, chosen: Flags, plan: JoinPlan
     ) -> Prepared | None:
-        """Return the rows that are held of sessions that are chosen among those of a change."""
+        """Return the stored rows of chosen sessions of a change."""
         met = np.flatnonzero(chosen[change.into])
         sessions, held = change.met[met], self.held[side]
         rows, found = held.can_match(*held.of(sessions))

@@ -1,20 +1,20 @@
-"""Where rows that come belong among open sessions: which of these grow, become one, or are new.
+"""Merges new rows into open sessions: which sessions grow, become one, or are new.
 
-The rows that come are cut into sessions of their own first. Those of a group ascend in time; the
-open sessions of the group are a list that descends. So both are swept from the newest on, and what
-is in reach of each other becomes one::
+New rows are first cut into sessions among themselves. Those of a group ascend in time; the open
+sessions of the group are a list that descends. Both are swept from the newest on, and sessions
+within reach of each other become one::
 
     gap = 10, newest first
     come              80-85         61-62
     open      97-98         70-75           45-52     20-31
     then      97-98  |        45-85 (four)          | 20-31
 
-Here 97-98 is met and stays as it is, and 20-31 is not looked at: the sweep of a group ends where
-none is left that comes and the next open session is out of reach. Nothing is changed here: a
-`Change` tells what would be.
+Here 97-98 is met and stays as it is, and 20-31 is not looked at: the sweep of a group ends when no
+new session is left and the next open session is out of reach. Nothing changes here: a `Change`
+describes what would.
 
-Cost: O(rows that come), O(1) for a group, and O(1) for each open session of these groups that the
-sweep meets: those that become longer, and those that are newer than a row that comes.
+Cost: O(new rows), O(1) per group, and O(1) for each open session of these groups that the sweep
+meets: those that grow, and those that are newer than a new row.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from streamjoin.joins.sessions.group_table import NONE
 from streamjoin.kernels.compile import Int, Keys, Positions, inlined, kernel
 from streamjoin.kernels.prefetch import AHEAD, prefetch
 
-GONE = -2  # instead of the next older session: this one has ended, or is a part of another
+GONE = -2  # in place of the next older session: this one has ended, or is part of another
 
 
 class Table(NamedTuple):
@@ -40,24 +40,24 @@ class Table(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What rows change: for each session that was met or is new, what it is then.
+    """What new rows change: each session that was met or is new, as it will be.
 
-    Sessions of one group are neighbours, newest first; the next older one of the last of them is
-    one that was not met. An id that is not in use yet stands for a session that is new.
+    Sessions of one group are neighbours, newest first; the session after the last of them was not
+    met. An id that is not in use yet stands for a new session.
     """
 
-    of_rows: Positions  # where the session of each row stands below
+    of_rows: Positions  # the place of each row's session below
     ids: Keys
     groups: Keys
-    table: Table  # what the sessions are then, in the order of ``ids``
+    table: Table  # the sessions as they will be, in the order of ``ids``
     met: Keys  # the ids of sessions that were met
-    into: Positions  # where the session stands that each has become a part of, or is
+    into: Positions  # the place of the session that each of these becomes, or becomes part of
 
 
 @inlined
 def is_apart(first: Int, last: Int, gap: Int) -> bool:
     """Whether the pause from the ``last`` time of one to the ``first`` of another is too long."""
-    # As uint64 the difference is exact from end to end of int64.
+    # As uint64, the difference is exact over the range of int64.
     return first > last and np.uint64(first) - np.uint64(last) > gap
 
 
@@ -86,7 +86,7 @@ def count_met(table: Table, newest: Keys, groups: Keys, firsts: Keys, gap: Int) 
             prefetch(lasts, ahead)
             prefetch(olders, ahead)
         if at > 0 and groups[at] == groups[at - 1]:
-            continue  # the first of a group reaches furthest
+            continue  # the first one of a group reaches furthest
         session = open_or_none(olders, newest[at])
         while session != NONE and not is_apart(firsts[at], lasts[session], gap):
             count += 1
@@ -98,9 +98,9 @@ def count_met(table: Table, newest: Keys, groups: Keys, firsts: Keys, gap: Int) 
 def sweep(
     table: Table, size: Int, newest: Keys, groups: Keys, coming: tuple[Keys, Keys], gap: Int
 ) -> Change:
-    """Merge sessions that come, given by their first and last times, into those that are open.
+    """Merge new sessions, given by their first and last times, into the open ones.
 
-    ``newest`` are the newest sessions of the groups, and ``size`` is the first id not in use.
+    ``newest`` are the newest sessions of the groups, and ``size`` is the first unused id.
     """
     firsts, lasts = coming
     old_firsts, old_lasts, olders = table
@@ -123,7 +123,7 @@ def sweep(
             is_coming = is_coming and (session == NONE or lasts[at] >= old_lasts[session])
             first = firsts[at] if is_coming else old_firsts[session]
             last = lasts[at] if is_coming else old_lasts[session]
-            # Last times descend, so what is out of reach now is so for all that follow.
+            # Last times descend, so whatever is out of reach now stays out of reach.
             if count == begin or is_apart(then_first[count - 1], last, gap):
                 then_first[count], then_last[count] = first, last
                 ids[count], group_of[count] = NONE, group
@@ -150,7 +150,7 @@ def sweep(
 
 @kernel
 def write(change: Change, table: Table) -> None:
-    """Let sessions be what a change tells."""
+    """Write the sessions of a change into the table."""
     (firsts, lasts, olders), ids = table, change.ids
     met, into = change.met, change.into
     for i in range(met.size):

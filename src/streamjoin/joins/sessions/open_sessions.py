@@ -1,8 +1,8 @@
-"""The sessions that are open, kept up to date as rows come: which grow, become one, and end.
+"""The open sessions, kept up to date as rows arrive: they grow, merge and end.
 
-A session is three numbers by its id, and the newest one of each group is found by a hash table. The
-others of a group follow in a list that descends in time, because most rows that come belong to the
-newest, or to a new one::
+A session has an id and three numbers, and a hash table gives the newest session of each group. The
+others of the group follow in a list that descends in time, because most new rows belong to the
+newest session, or to a new one::
 
     gap = 10                 group a: 0 1 2 3 4    50 51 52         group b: 7
     id     0      1     2
@@ -10,25 +10,26 @@ newest, or to a new one::
     last   4      7    52
     older  none   none  0    a: 2 -> 0
 
-What rows that come change is told by `plan` (`session_merging`), which changes nothing, and done by
-`apply`. Two sessions that become one have the id of the newer one. Ids stay as they are until
-`compact`, and those of sessions that are gone are not used again before that.
+`plan` works out what new rows change (`merging`), without changing anything; `apply` carries it
+out. When two sessions become one, it keeps the id of the newer one. Ids stay the same until
+`compact`, and those of sessions that are gone are not reused before that.
 
-Sessions end in no order of their ids. To look at all of them for each watermark would cost what is
-held. So a zone, 64 neighbours, has a bound below their last times, and only those zones are looked
-at whose bound is passed. Last times only grow, so a bound stays one; to look at it makes it exact.
+The order in which sessions end has nothing to do with their ids. Looking at all of them for each
+watermark would cost O(sessions). So a zone of 64 neighbouring ids has a lower bound of their last
+times, and only zones whose bound has been passed are looked at. Last times only grow, so a bound
+stays valid; looking at a zone makes its bound exact.
 
 Invariants:
 
 1. Each session that is not gone is in the list of one group, once. A list ends before a session
-   that has ended: so have all that are older.
+   that has ended, because all older ones have ended, too.
 2. Lists descend: the pause to the next older session of the group is longer than the gap.
-3. ``first <= last``, both times of rows that came.
+3. ``first <= last``; both are times of rows.
 4. A zone's bound is not above the last time of any session in it that is not gone.
 
-Cost: `plan` and `apply` O(rows), and O(1) for a session met. `find_ended` looks at all bounds, and
-at the 64 sessions of each zone in which one may have ended: at worst at all, a nanosecond each. Ids
-are made anew when most are gone, in O(sessions), so O(1) for each that goes.
+Cost: `plan` and `apply` O(rows), and O(1) per session met. `find_ended` looks at all bounds, and at
+the 64 sessions of each zone in which one may have ended: at worst at all of them, a nanosecond
+each. When most ids are gone, they are renumbered in O(sessions), so O(1) per session that goes.
 """
 
 import numpy as np
@@ -49,7 +50,7 @@ def make_table(size: int) -> Table:
 
 @kernel
 def lower_bounds(ids: Keys, lasts: Keys, bounds: Keys) -> None:
-    """Let the bounds of zones go down to the last times of sessions that have changed."""
+    """Lower the bounds of zones to the last times of changed sessions."""
     for i in range(ids.size):
         zone = ids[i] >> ZONE_BITS
         bounds[zone] = min(bounds[zone], lasts[i])
@@ -101,7 +102,7 @@ class OpenSessions:
     def __init__(self, gap: int, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
         self.gap = np.uint64(min(gap, LARGEST_PAUSE))
-        self.newest = GroupTable()  # by group; where none is open, one that is gone
+        self.newest = GroupTable()  # by group; if none is open, one that is gone
         self.table, self.bounds = make_table(0), np.empty(0, np.int64)
         self.size, self.count = 0, 0  # ids in use, and sessions that are not gone
 
@@ -116,7 +117,7 @@ class OpenSessions:
         return found
 
     def plan(self, groups: Keys, times: Keys) -> Change:
-        """Tell what rows would change; it is true until the next change."""
+        """Return what rows would change; valid until the next change."""
         found = session_starts(groups, times, int(self.gap))
         of_sessions = groups_of(found.of_rows, groups, found.firsts.size)
         change = sweep(
@@ -130,7 +131,7 @@ class OpenSessions:
         return change._replace(of_rows=change.of_rows[found.of_rows])
 
     def apply(self, change: Change) -> None:
-        """Carry out what `plan` has told."""
+        """Carry out what `plan` has returned."""
         if not change.ids.size:
             return
         self.count += change.ids.size - change.met.size
@@ -155,9 +156,10 @@ class OpenSessions:
         self.count -= sessions.size
 
     def compact(self) -> Keys | None:
-        """Give new ids if most are those of sessions that are gone; None if not.
+        """Renumber the sessions if most ids are gone.
 
-        Otherwise returns the old ids of all sessions, in the order of the new ones.
+        Returns the old ids of all sessions, in the order of the new ones, or None if nothing
+        changed.
         """
         gone = self.size - self.count
         if 2 * gone <= self.size or (gone < self.limits.most_gone and self.count):
@@ -174,7 +176,7 @@ class OpenSessions:
         return kept
 
     def _grow(self, size: int) -> None:
-        """Make room for so many ids."""
+        """Make room for ``size`` ids."""
         if size > self.table.lasts.size:
             old, self.table = self.table, make_table(max(size, 2 * self.table.lasts.size))
             copy_into(old, self.table)
@@ -184,7 +186,7 @@ class OpenSessions:
 
     @property
     def first_last(self) -> int:
-        """No session has a last time before this one."""
+        """A lower bound of the last times of all sessions."""
         return int(self.bounds.min()) if self.bounds.size else MAX_KEY
 
     @property

@@ -1,4 +1,4 @@
-"""The plans of rows whose sessions are known: a session's number is what is equal."""
+"""Plans for rows whose sessions are known: the only equality is the session's number."""
 
 from dataclasses import replace
 
@@ -14,9 +14,9 @@ SESSION = 0  # the place of the session among a row's equalities
 
 
 def with_sessions(plan: JoinPlan) -> JoinPlan:
-    """Return the plan of rows whose sessions are known: their numbers are the only equality.
+    """Return the plan for rows whose sessions are known: session numbers are the only equality.
 
-    Rows of one session have equal keys (`groups`).
+    That is enough, since rows of one session have equal keys (`groups`).
     """
     assert plan.time_part is not None
     operands = plan.ranges[plan.time_part].operands
@@ -25,7 +25,7 @@ def with_sessions(plan: JoinPlan) -> JoinPlan:
 
 
 def with_bridges(plan: JoinPlan) -> JoinPlan:
-    """Return the same for pairs only that were in different sessions before."""
+    """Return the same, only for pairs that were in different sessions before."""
     assert plan.time_part is not None
     operands = plan.ranges[plan.time_part].operands
     source = NotEqual("l.session", "r.session")
@@ -36,7 +36,7 @@ def with_bridges(plan: JoinPlan) -> JoinPlan:
 def in_sessions(
     batch: Prepared, plan: JoinPlan, numbers: Keys, before: Keys | None = None
 ) -> Prepared:
-    """Return rows under a plan that knows their sessions; `with_bridges`: those ``before`` too."""
+    """Return rows under a plan that knows their sessions; for `with_bridges`, those before too."""
     ranges = batch.keys.ranges if before is None else (*batch.keys.ranges, before)
     return batch.rekey(plan, KeyColumns((numbers,), ranges, batch.keys.rows))
 

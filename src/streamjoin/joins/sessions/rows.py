@@ -1,22 +1,22 @@
 """The rows of open sessions, of one side: each session has a ring of rows.
 
-Rows are numbered in the order they came. A row knows the next one of its session, the last knows
-the first, and a session knows any of them::
+Rows are numbered in order of arrival. A row points to the next one of its session, the last one to
+the first, and a session points to any of them::
 
     row        0   1   2   3   4   5         session   0   1   2
     next       3   1   5   0   gone   2      entry     0   1   5
                0 -> 3 -> 0     1 -> 1     5 -> 2 -> 5
 
-To make one ring of two, the rows after their entries change places. Rows that are gone stay until
-they are more than half: then the others get new numbers, and are copied.
+Swapping the rows after two entries makes one ring of two. Rows that are gone stay until they are
+more than half; then the others are copied, and get new numbers.
 
 Invariants:
 
-1. Rings share no row; they have all rows but those that are gone, whose next one is GONE.
+1. Rings share no row, and contain all rows except those that are gone, whose next is GONE.
 2. ``count`` is the number of rows in rings.
 3. All columns have an entry for each row.
 
-Cost: O(1) for a row that comes, in the columns amortised; O(rows) to follow, take or forget some.
+Cost: O(1) per new row, amortised in the columns; O(rows) to follow, take or drop rows.
 """
 
 from dataclasses import replace
@@ -48,7 +48,7 @@ def add_to_rings(entries: Keys, nexts: Keys, first: int, sessions: Keys) -> None
 
 @kernel
 def join_rings(entries: Keys, nexts: Keys, gone: Keys, into: Keys) -> None:
-    """Let the rows of sessions that are gone be those of others."""
+    """Move the rows of sessions that are gone to others."""
     for i in range(gone.size):
         one, other = entries[gone[i]], entries[into[i]]
         entries[gone[i]] = NONE
@@ -60,7 +60,7 @@ def join_rings(entries: Keys, nexts: Keys, gone: Keys, into: Keys) -> None:
 
 @kernel
 def follow_rings(entries: Keys, nexts: Keys, sessions: Keys) -> tuple[Keys, Positions]:
-    """Return the rows of sessions, and which of the sessions each is in."""
+    """Return the rows of sessions, and the session of each."""
     rows = np.empty(2 * sessions.size, np.int64)
     found, count = np.empty_like(rows), 0
     for i in range(sessions.size):
@@ -88,7 +88,7 @@ class SessionRows:
         self.count = 0
 
     def append(self, batch: Prepared) -> None:
-        """Add rows, which are in no session yet; if that fails, nothing changes."""
+        """Add rows, not yet in any session; if that fails, nothing changes."""
         first = self.nexts.size
         try:
             self.held.append(batch)
@@ -100,40 +100,40 @@ class SessionRows:
             raise
 
     def keep_first(self, count: int) -> None:
-        """Forget all rows but the first ones, which are those that were in sessions."""
+        """Drop all rows but the first ones, which were in sessions already."""
         self.held.keep_first(count)
         for column in (self.nexts, *([] if self.able is None else [self.able])):
             column.size = min(column.size, count)
 
     def add_last(self, sessions: Keys) -> None:
-        """Put the last rows into sessions, whose entries are there; see `open`."""
+        """Put the last rows into sessions, for which `open` has made room."""
         first = self.nexts.size - sessions.size
         add_to_rings(self.entries.values, self.nexts.values, first, sessions)
         self.count += sessions.size
 
     def open(self, sessions: int) -> None:
-        """Make room for as many sessions."""
+        """Make room for ``sessions`` sessions."""
         self.entries.append(np.full(sessions - self.entries.size, NONE))
 
     def merge(self, gone: Keys, into: Keys) -> None:
-        """Let the rows of sessions be those of others."""
+        """Move the rows of sessions to others."""
         join_rings(self.entries.values, self.nexts.values, gone, into)
 
     def of(self, sessions: Keys) -> tuple[Keys, Positions]:
-        """Return the rows of sessions, ascending, and which of the sessions each is in."""
+        """Return the rows of sessions, ascending, and the session of each."""
         rows, found = follow_rings(self.entries.values, self.nexts.values, sessions)
         rows, order = sort_with_rows(rows)
         return rows, found[order]
 
     def can_match(self, rows: Keys, found: Positions) -> tuple[Keys, Positions]:
-        """Leave out the rows that only make a session longer."""
+        """Leave out rows that cannot match, and only extend their session."""
         if self.able is None:
             return rows, found
         able = self.able.values[rows] != 0
         return rows[able], found[able]
 
     def take(self, rows: Keys) -> Prepared:
-        """Gather rows, which ascend; there must be some."""
+        """Gather rows, given in ascending order; there must be some."""
         return Prepared(
             self.plan,
             self.side,
@@ -143,12 +143,12 @@ class SessionRows:
         )
 
     def ordinals_of(self, rows: Keys) -> Keys | None:
-        """Return the ordinals of rows, if rows are told."""
+        """Return the ordinals of rows, if rows are observed."""
         ordinals = self.held.ordinals_from(0)
         return None if ordinals is None else ordinals[rows]
 
     def first_rows(self, count: int) -> Prepared | None:
-        """Gather those of the first rows that are not gone; None if all are."""
+        """Gather those of the first rows that are not gone; None if all are gone."""
         rows = np.flatnonzero(self.nexts.values[:count] != GONE)
         if not rows.size:
             return None
@@ -166,7 +166,7 @@ class SessionRows:
             self._compact()
 
     def renumber(self, kept: Keys) -> None:
-        """Take over new ids of sessions, given by their old ones."""
+        """Adopt the new ids of sessions, given by their old ones."""
         self.entries = make_column(self.entries.values[kept])
 
     @property
@@ -175,7 +175,7 @@ class SessionRows:
         return np.flatnonzero(self.nexts.values != GONE)
 
     def _compact(self) -> None:
-        """Copy all rows that are not gone, and number them anew."""
+        """Copy and renumber all rows that are not gone."""
         rows = self.rows
         renumbered = np.full(self.nexts.size + 1, NONE)  # the last place is that of NONE
         renumbered[rows] = np.arange(rows.size)

@@ -1,4 +1,4 @@
-"""Buffers for matches: a worker fills one, and it is free again when all of them have gone out."""
+"""Buffers for matches: a worker fills one, and it is free again when its matches are delivered."""
 
 from dataclasses import dataclass
 from threading import Lock
@@ -8,7 +8,7 @@ import numpy as np
 from streamjoin.joins.shared.work_queue import NEVER
 from streamjoin.kernels.compile import RowIds
 
-MATCHES = 1 << 16  # that a buffer has room for, at least
+BUFFER_MATCHES = 1 << 16  # that a buffer has room for, at least
 
 
 @dataclass
@@ -17,20 +17,20 @@ class Buffer:
 
     number: int
     found: RowIds
-    last: int = NEVER  # behind the last entry that has matches here, once that is known
+    last: int = NEVER  # one past the last entry with matches here, once that is known
 
 
 class Buffers:
-    """All buffers of a join, by number; workers take and give them side by side."""
+    """All buffers of a join, by number; workers take and return them concurrently."""
 
-    def __init__(self, matches: int = MATCHES) -> None:
+    def __init__(self, matches: int = BUFFER_MATCHES) -> None:
         self.matches = matches
         self.all: list[Buffer] = []
         self._free: list[Buffer] = []
         self._lock = Lock()
 
     def take(self, least: int = 1) -> Buffer:
-        """Return a buffer with room for so many matches."""
+        """Return a buffer with room for at least ``least`` matches."""
         with self._lock:
             for buffer in self._free:
                 if buffer.found.size >= least:
@@ -41,11 +41,11 @@ class Buffers:
             return buffer
 
     def give(self, buffer: Buffer, last: int) -> None:
-        """Give a buffer back, whose matches are of entries before ``last``."""
+        """Return a buffer, whose matches are of entries before ``last``."""
         buffer.last = last
 
     def collect(self, head: int) -> None:
-        """Let buffers be taken again whose entries are all before ``head``."""
+        """Free the buffers whose entries are all before ``head``."""
         with self._lock:
             for buffer in self.all:
                 if buffer.last <= head:

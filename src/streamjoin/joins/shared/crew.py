@@ -1,8 +1,8 @@
-"""Threads that come and go, and work side by side until somebody wants quiet.
+"""Threads that come and go, and work in parallel until one of them needs quiet.
 
-A worker is *inside* while it may be working on a task. Whoever needs the others out of the way asks
-for `quiet`: workers finish their task, nobody begins another, and when the last one is out the
-quiet begins. One condition wakes all who wait: for work, for room, for quiet.
+A worker is *inside* while it may be working on a task. A thread that needs the others out of the
+way asks for `quiet`: workers finish their task and begin no other, and quiet begins when the last
+one is out. One condition wakes all waiting threads: for work, for room, for quiet.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ from threading import Condition, Lock, Thread
 class Crew:
     """Workers that share the work of one join.
 
-    ``run`` is what each does, ``has_work`` whether there is anything to do, and ``halt`` tells
-    those who are inside that somebody wants quiet, or no longer.
+    ``run`` is what each worker runs, ``has_work`` says whether there is anything to do, and
+    ``halt`` tells the workers inside that a thread wants quiet, or no longer wants it.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Crew:
         self._threads: list[Thread] = []
 
     def resize(self, size: int) -> None:
-        """Let workers join or leave; those that leave finish their task."""
+        """Change the number of workers; those that leave finish their task."""
         with self.changed:
             self.size = size
             self.changed.notify_all()
@@ -54,7 +54,7 @@ class Crew:
             self.fail(error)
 
     def enter(self, number: int) -> bool:
-        """Wait until there is work, and nobody wants quiet; return whether to go on at all."""
+        """Wait until there is work and no request for quiet; return whether to go on at all."""
         with self.changed:
             while True:
                 if number >= self.size or self.failure is not None:
@@ -73,7 +73,7 @@ class Crew:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Let no worker work on anything, and begin when all have finished their task."""
+        """Keep all workers out of tasks; starts once they have finished their present ones."""
         with self._quieting:
             with self.changed:
                 self._halts = True
@@ -89,27 +89,27 @@ class Crew:
                     self.changed.notify_all()
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so; raise if the join cannot go on."""
+        """Wait until a condition holds; raise if the join cannot go on."""
         self.wait_until(is_so)
         self.check()
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so, or the join cannot go on."""
+        """Wait until a condition holds, or the join cannot go on."""
         with self.changed:
             self.changed.wait_for(lambda: is_so() or self.failure is not None)
 
     def rest(self, seconds: float) -> None:
-        """Wait until anything changes, but not for long."""
+        """Wait until anything changes, for at most ``seconds``."""
         with self.changed:
             self.changed.wait(seconds)
 
     def wake(self) -> None:
-        """Wake all who wait for a change."""
+        """Wake all threads that wait for a change."""
         with self.changed:
             self.changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Note why the join cannot go on, and wake all who wait for it."""
+        """Note why the join cannot go on, and wake all waiting threads."""
         with self.changed:
             self.failure = self.failure or error
             self.halt(True)
@@ -118,12 +118,12 @@ class Crew:
             self.when_failed()
 
     def check(self) -> None:
-        """Raise what has stopped the join, if anything has."""
+        """Raise the error that has stopped the join, if any."""
         if self.failure is not None:
             raise self.failure
 
     def close(self) -> None:
-        """Let all workers leave, and wait for them."""
+        """Make all workers leave, and wait for them."""
         with self.changed:
             self.size = 0
             self.halt(True)

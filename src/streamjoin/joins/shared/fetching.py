@@ -1,8 +1,8 @@
-"""Joined rows of a shared join: from numbers of rows to columns, in the order of arrival.
+"""Fetches the joined rows of a shared join: from row numbers to columns, in order of arrival.
 
-Workers find numbers of stored rows, entry by entry. Here they become row ids of what the window
-keeps at the moment, the conditions that no index has answered are checked, and the columns of both
-sides are fetched.
+Workers find the numbers of stored rows, entry by entry. Here these become row ids in the window's
+present state, the conditions that no index has answered are checked, and the columns of both sides
+are fetched.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Glimpse = Callable[[Side], tuple[WholeWindowSubwindow, int]]
 
 @dataclass(frozen=True)
 class Published:
-    """A step on its way: its entries, and what is to be done when all are through."""
+    """A step on its way: its entries, and what to do when all of them are done."""
 
     step: Step
     first: int
@@ -66,7 +66,7 @@ class Fetcher:
         ends: Positions,
         rows: Positions,
     ) -> Delivery:
-        """Fetch what some entries of one step have found: ``rows`` from ``starts`` to ``ends``."""
+        """Fetch the matches of some entries of one step: ``rows`` from ``starts`` to ``ends``."""
         step, sides, places = published.step, published.sides[inside], published.places[inside]
         joined: list[pa.RecordBatch] = []
         arrivals: list[Keys] = []
@@ -101,7 +101,7 @@ class Fetcher:
         window, dropped = self.glimpse(OTHER[batch.side])
         first, last = int(starts[0]), int(ends[-1])
         row_ids = rows[first:last] - dropped
-        # Rows that have left meanwhile were too old to match; those of other entries may be any.
+        # Rows that have left meanwhile were too old to match; other entries' rows do not matter.
         matches = Matches(starts - first, ends - first, np.maximum(row_ids, 0).astype(np.int32))
         if row_ids.min() < 0:
             matches = filter_matches(matches, row_ids >= 0)
@@ -110,7 +110,7 @@ class Fetcher:
 
 
 def split_own_matches(found: Found, first: int) -> tuple[Found, Found]:
-    """Return what rows have found but for themselves, and themselves; ``first`` is row 0's id."""
+    """Split off the matches of rows with themselves; ``first`` is row 0's id."""
     matches = found.matches
     assert isinstance(matches, Matches)
     own = np.repeat(first + found.order, matches.ends - matches.starts)
@@ -120,6 +120,6 @@ def split_own_matches(found: Found, first: int) -> tuple[Found, Found]:
 
 
 def filter_matches(matches: Matches, flags: Flags) -> Matches:
-    """Return matches of which only some rows are left."""
+    """Return the matches that pass."""
     left = np.concatenate([[0], np.cumsum(flags)])
     return Matches(left[matches.starts], left[matches.ends], matches.row_ids[flags])

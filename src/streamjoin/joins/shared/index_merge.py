@@ -1,4 +1,4 @@
-"""Merging a shared index: in two phases while others work on, or all at once (section 4.2).
+"""Merges a shared index: in two phases while others work on, or all at once (section 4.2).
 
 ::
 
@@ -6,9 +6,9 @@
       |     others go on, without updating this index          |     others update it again
       freeze                                                   swap
 
-In phase 1 the edge stands still, so searches compare more and more rows one by one; that is what
-the others pay. In phase 2 this worker puts the rows of phase 1 into the new index, while the others
-already put in theirs.
+In phase 1 the edge stands still, so searches compare more and more rows one by one; that is the
+cost to the others. In phase 2 this worker inserts the rows of phase 1 into the new index, while the
+others already insert theirs.
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def merge_index(join: "SharedJoin", number: int) -> None:
-    """Merge one window's index; the others wait meanwhile if the join is ``blocking``."""
+    """Merge one window's index; if the join is ``blocking``, the others wait meanwhile."""
     with join.quiet():
         edge = freeze(join, number)
         if join.blocking:
@@ -39,7 +39,7 @@ def merge_index(join: "SharedJoin", number: int) -> None:
 
 
 def freeze(join: "SharedJoin", number: int) -> int:
-    """Let nobody update the index, which is complete up to the edge; return that."""
+    """Stop all updates of the index; return the edge, up to which it is complete."""
     window, edge = join.windows[number], join.processed(number)
     shared_window.catch_up(window, shared_window.edge_of(window), edge)
     window.control[FROZEN] = 1
@@ -57,7 +57,7 @@ def merge(join: "SharedJoin", number: int) -> Immutable:
 
 
 def swap(join: "SharedJoin", number: int, fixed: Immutable, edge: int) -> None:
-    """Go on with the new T_S and an empty T_I, which holds nothing before the edge."""
+    """Switch to the new T_S and an empty T_I, which will hold rows from the edge on."""
     side, window = join.sides[number], join.windows[number]
     side.index.adopt(fixed)
     side.merged, side.merges = edge, side.merges + 1

@@ -1,19 +1,19 @@
-"""A join over keys by threads that share its indexes (section 4 of the paper).
+"""A join over keys by threads that share its indexes (Shahvarani and Jacobsen, section 4).
 
-One thread, the source, publishes tuples; any number of workers (a `Crew`) carry out tasks; whoever
-has completed some tries to propagate results, in the order of arrival. Workers may come and go::
+One thread, the source, publishes tuples; any number of workers (a `Crew`) carry out tasks; a worker
+that has completed some tries to propagate results, in order of arrival. Workers may come and go::
 
     source --> work queue --> workers --> work queue --> propagation --> deliver
                (arrival)      (any order)  (completed)   (arrival)
 
-Workers run kernels without the GIL and meet here in between. A merge needs them out of the way for
+Workers run kernels without the GIL, and meet here in between. A merge needs them out of the way for
 two moments (`quiet`): to freeze one index, and to swap it. In between, one worker merges while the
-others go on without updating that index (`merging`).
+others go on without updating that index (`index_merge`).
 
 Invariants:
     1. A pair is found once, by the tuple that arrived later: what an entry may see follows from the
-       order of arrival, and the edge cuts that into what is searched and what is compared.
-    2. Results go to ``deliver`` in the order of arrival, from one thread at a time.
+       order of arrival, and the edge divides that into rows to search and rows to compare.
+    2. Results go to ``deliver`` in order of arrival, from one thread at a time.
     3. When the join is settled, both indexes hold all rows that were published and not dropped.
 """
 
@@ -25,9 +25,9 @@ from threading import Lock
 import numpy as np
 
 from streamjoin.indexes.trees.pim_tree import PIMTree
-from streamjoin.indexes.trees.window_index import LEAST
+from streamjoin.indexes.trees.window_index import LEAST_TUPLES
 from streamjoin.joins.shared import shared_window, tasks, work_queue
-from streamjoin.joins.shared.buffers import MATCHES, Buffer, Buffers
+from streamjoin.joins.shared.buffers import BUFFER_MATCHES, Buffer, Buffers
 from streamjoin.joins.shared.crew import Crew
 from streamjoin.joins.shared.index_merge import merge_index
 from streamjoin.joins.shared.shared_window import make_window
@@ -38,7 +38,7 @@ from streamjoin.kernels.compile import Positions
 TASK_TUPLES = 32
 QUEUE_ENTRIES = 1 << 16
 RING_ROWS = 1 << 18  # that need not be in the index yet
-ROUND_TUPLES = 1 << 12  # after which a worker looks what else is to be done,
+ROUND_TUPLES = 1 << 12  # after which a worker looks for other things to do,
 MERGING_ROUND_TUPLES = 1 << 8  # while an index is merged: workers never run idle, results wait
 REST_SECONDS = 0.001
 
@@ -48,24 +48,24 @@ Deliver = Callable[[int, Positions, Positions], None]
 
 @dataclass
 class WindowProgress:
-    """What is known of one window: its index, and how far its rows have come."""
+    """What is known about one window: its index, and the progress of its rows."""
 
     index: PIMTree
     published: int  # the number of the next row
     dropped: int  # rows before this one have left
     merged: int  # rows before this one are in T_S
-    safe: int  # no search goes by an edge before this one
-    glimpse: tuple[int, int]  # an edge, and which entries must be through to call it safe
+    safe: int  # no search uses an edge before this one
+    glimpse: tuple[int, int]  # an edge, and the entry up to which all must be done to call it safe
     merges: int = 0
 
     @classmethod
     def of(cls, index: PIMTree) -> "WindowProgress":
-        """Return what is known before anything comes."""
+        """Return the progress before any row has been published."""
         end = index.base + index.size
         return cls(index, end, index.base, end - index.fresh_count, end, (end, 0))
 
     def note_rows(self, edge: int) -> None:
-        """Let the index know how many rows it holds, now that all before the edge are in it."""
+        """Tell the index how many rows it holds, now that all before the edge are in it."""
         dropped = min(self.dropped, edge)  # read once: rows go on leaving
         self.index.base, self.index.size = dropped % (1 << 32), edge - dropped
         self.index.fresh_count = edge - self.merged
@@ -84,7 +84,7 @@ class SharedJoin:
         blocking: bool = False,
         queue: int = QUEUE_ENTRIES,
         ring: int = RING_ROWS,
-        matches: int = MATCHES,
+        matches: int = BUFFER_MATCHES,
     ) -> None:
         self.deliver, self.task, self.blocking = deliver, task, blocking
         self.ranges, self.ring = ranges, ring
@@ -93,12 +93,12 @@ class SharedJoin:
         for index in indexes:
             # While one is merged, the other's T_I goes on growing; and as many rows as the ring has
             # may go into it beyond the edge.
-            index.reserve(ring + max(index.limit // 4, LEAST))
+            index.reserve(ring + max(index.limit // 4, LEAST_TUPLES))
         self.sides = [WindowProgress.of(index) for index in indexes]
         self.windows = [make_window(each.index.pim, ring, each.published) for each in self.sides]
         self.limits = np.full(4, NEVER)
         for number, side in enumerate(self.sides):
-            # Half a period apart, lest both are merged at once.
+            # Half a period apart, so that they are not both merged at once.
             due = side.merged + side.index.limit // (1 + number)
             self.set_limits(number, due, side.merged + side.index.fresh_room)
         self.buffers = Buffers(matches)
@@ -108,14 +108,14 @@ class SharedJoin:
         self.crew.resize(threads)
 
     def set_limits(self, number: int, due: int, full: int) -> None:
-        """Set at which edge an index is merged, and at which its T_I may have no room."""
+        """Set the edge at which an index is merged, and that at which its T_I may be full."""
         self.limits[number] = due
         self.limits[2 + number] = full if full == NEVER else full - self.ring
 
     # Workers.
 
     def _run(self, number: int) -> None:
-        """Work until nobody wants this worker any more."""
+        """Work until this worker is no longer needed."""
         progress, buffer = np.zeros(3, np.int64), self.buffers.take()
         while self.crew.enter(number):
             status = self._work(progress, buffer)
@@ -130,7 +130,7 @@ class SharedJoin:
             if status in (MERGE, STUFFED):
                 self._merge()
             if status == STUFFED:
-                self.crew.rest(REST_SECONDS)  # another worker may be at it
+                self.crew.rest(REST_SECONDS)  # another worker may be doing it
         self.buffers.give(buffer, int(progress[AT]))
 
     def _work(self, progress: Positions, buffer: Buffer) -> int:
@@ -148,7 +148,7 @@ class SharedJoin:
         )
 
     def _next_buffer(self, progress: Positions, buffer: Buffer) -> Buffer:
-        """Go on with another buffer; if not even one entry's matches fit, with a larger one."""
+        """Continue with another buffer, a larger one if not even one entry's matches fit."""
         self.buffers.give(buffer, int(progress[AT]))
         least = 1 if progress[COUNT] else 4 * buffer.found.size
         progress[COUNT] = 0
@@ -159,16 +159,16 @@ class SharedJoin:
         return bool(self.queue.control[NEXT] < self.queue.control[TAIL])
 
     def quiet(self) -> AbstractContextManager[None]:
-        """Let no worker work on anything, and begin when all have finished their task."""
+        """Keep all workers out of tasks; starts once they have finished their present ones."""
         return self.crew.quiet()
 
     # Propagation.
 
     def propagate(self) -> None:
-        """Deliver the results of completed entries, unless another thread does.
+        """Deliver the results of completed entries, unless another thread is doing so.
 
-        If others came by meanwhile it looks once more when it is through: what they completed would
-        otherwise wait for the next to come.
+        If other threads asked meanwhile, it looks once more when it is done: otherwise the entries
+        they completed would wait for the next call.
         """
         self._came_by = True
         while self._came_by and self._propagating.acquire(blocking=False):
@@ -195,7 +195,7 @@ class SharedJoin:
     # The source.
 
     def publish(self, entries: Entries) -> None:
-        """Put entries into the queue, as room comes; rows to be stored are numbered on."""
+        """Put entries into the queue as room becomes free; number the rows to be stored."""
         first = 0
         while first < len(entries):
             if (room := self._room()) <= 0:
@@ -219,11 +219,11 @@ class SharedJoin:
     def _ring_room(self, number: int) -> int:
         """Return how many more rows fit into a ring without touching what a search may look at.
 
-        A search goes by the edge that it has seen first. When all entries are through that were
-        acquired at the time of a glimpse, no search goes by an edge from before it.
+        A search uses the edge that it saw first. Once all entries that were acquired at the time of
+        a glimpse are done, no search uses an earlier edge.
         """
         side = self.sides[number]
-        for _ in range(2):  # if nothing is on its way, what is seen now holds at once
+        for _ in range(2):  # if no entry is active, the second glimpse is safe at once
             edge, acquired = side.glimpse
             if self.head >= acquired:
                 side.safe = max(side.safe, edge)
@@ -232,15 +232,15 @@ class SharedJoin:
         return side.safe + self.ring - side.published
 
     def wait(self) -> None:
-        """Wait until the results of all that was published have been delivered."""
+        """Wait until all results of published entries have been delivered."""
         self.crew.wait_for(self.is_through)
 
     def is_through(self) -> bool:
-        """Whether the results of all that was published have been delivered."""
+        """Whether all results of published entries have been delivered."""
         return bool(self.head == self.queue.control[TAIL])
 
     def settle(self) -> None:
-        """Wait, and let the indexes hold all rows that were published and not dropped."""
+        """Wait, and complete the indexes with all rows that were published and not dropped."""
         self.wait()
         with self._merging, self.quiet():
             for number, side in enumerate(self.sides):
@@ -249,13 +249,13 @@ class SharedJoin:
                 side.note_rows(side.published)
 
     def stop(self) -> None:
-        """Let all workers leave, and wait for them."""
+        """Make all workers leave, and wait for them."""
         self.crew.close()
 
     # Merging.
 
     def _merge(self) -> None:
-        """Merge the windows that are due, unless another worker is at it."""
+        """Merge the windows that are due, unless another worker is doing so."""
         if not self._merging.acquire(blocking=False):
             return
         try:
@@ -267,7 +267,7 @@ class SharedJoin:
         self.crew.wake()  # the edge has moved, for which the source may wait
 
     def processed(self, number: int) -> int:
-        """Return the first row of a window whose entry nobody has acquired; in quiet only."""
+        """Return the first row of a window whose entry is not acquired; only during quiet."""
         with self._publishing:  # the source may go on
             tail, published = int(self.queue.control[TAIL]), self.sides[number].published
         mask = self.queue.states.size - 1

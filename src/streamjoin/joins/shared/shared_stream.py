@@ -1,16 +1,16 @@
 """A source joined by threads over shared indexes: rows in, joined rows out, in order of arrival.
 
 While a source is read, the two windows of a `Manager` are lent to a `SharedJoin`. The source's
-thread stores rows and publishes their keys, workers find matches as numbers of rows, and whoever
-propagates fetches the joined rows. At the end both windows are a manager's again, with all that
-came::
+thread stores rows and publishes their keys, workers find matches as row numbers, and the worker
+that propagates fetches the joined rows. At the end, the manager gets both windows back, with all
+new rows::
 
     submit        rows -> windows, keys -> work queue                the source's thread
     ``_deliver``  matches -> joined rows -> channel; then expiry     the worker that propagates
     gathered      channel -> consumer                                the consumer's thread
 
-Rows leave a window when the results of a step have gone out, and then only rows that no later step
-can meet, so no entry that is on its way asks for one that has left.
+Rows leave a window once the results of a step are delivered, and only if no later step can meet
+them, so no active entry refers to a row that has left.
 """
 
 from collections import deque
@@ -51,7 +51,7 @@ class SharedStream:
         self.is_self_join, self.symmetric = manager.is_self_join, manager.symmetric
         self._fetcher = Fetcher(schema, self.symmetric, self._glimpse)
         self._results: Channel[Gathered] = Channel(CHANNEL_DEPTH)
-        self._rows = Lock()  # who reads or changes what the windows keep beside their indexes
+        self._rows = Lock()  # guards what the windows keep besides their indexes
         self._steps: deque[Published] = deque()
         self._count = 0
         self._stuck: dict[Side, int] | None = None  # what could not expire, in a time window
@@ -59,7 +59,7 @@ class SharedStream:
 
     @classmethod
     def of(cls, engine: Engine, task: int) -> Self | None:
-        """Lend an engine's windows, if they are of the right kind."""
+        """Lend an engine's windows to threads, if their structures can be shared."""
         manager = engine.executor.manager
         if manager is None:
             return None
@@ -85,11 +85,11 @@ class SharedStream:
         self.shared_join.crew.when_failed = self._results.close
 
     def _window(self, side: Side) -> int:
-        """Return the number of the window that a side's rows are stored in."""
+        """Return the number of the window in which a side's rows are stored."""
         return 0 if self.is_self_join else NUMBERS[side]
 
     def _ranges(self, side: Side, keys: KeyColumns) -> list[Range]:
-        """Return the ranges of keys that a side's rows look for."""
+        """Return the ranges of keys that a side's rows match."""
         layout = self.held[self._window(OTHER[side])].layout
         index_keys = self.plan.index_keys(layout, keys)
         return self.plan.index_ranges(layout, side, index_keys, keys, None)
@@ -97,7 +97,7 @@ class SharedStream:
     # The source's thread.
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
-        """Store the rows of a step, and let workers look for their matches."""
+        """Store the rows of a step, and have workers look for their matches."""
         if self._stuck is not None:
             self._put_stuck_rows_behind()
         self._count += 1
@@ -130,7 +130,7 @@ class SharedStream:
         self.shared_join.publish(entries)
 
     def _insert(self, coming: Batches) -> None:
-        """Keep the rows of a step; a stream that is joined with itself has each only once."""
+        """Store the rows of a step; a self-join stores each only once."""
         for side, batch in coming.items():
             if not self.is_self_join or side == "left":
                 self.held[self._window(side)].append(batch)
@@ -152,7 +152,7 @@ class SharedStream:
         else:
             # Left rows of a step come before its right ones.
             seen = dropped + len(window) if side == "right" else before[other]
-            # In a symmetric self-join each row sees itself and those before it, and once.
+            # In a symmetric self-join, each row sees itself and those before it, once.
             firsts, lasts = np.full(count, dropped), np.full(count, seen - 1)
             lasts = rows if self.symmetric else lasts
         lowers = np.ones((count, self.shared_join.ranges), np.int64)
@@ -164,18 +164,18 @@ class SharedStream:
         return Entries(sides, keys, rows, lowers, uppers, firsts, lasts)
 
     def expire(self, clock: Clock) -> None:
-        """Do nothing now: every step brings the clock of its time along."""
+        """Do nothing: every step carries its own clock."""
 
     def submit_last(self) -> None:
         """Send an empty step: when it has been gathered, so have all before it."""
         self._count += 1
         step = Step(self._count, {}, is_last=True)
-        with suppress(ClosedError):  # the join has failed, and who waits for results knows
+        with suppress(ClosedError):  # the join has failed, and the consumer will raise
             self.shared_join.crew.wait_until(self.shared_join.is_through)
             self._results.put(Gathered(step, step.first, step.last, [], ends=True))
 
     def _put_stuck_rows_behind(self) -> None:
-        """Drop what has expired behind rows that have not: see `WholeWindowSubwindow`."""
+        """Drop expired rows that lie after others which have not; see `WholeWindowSubwindow`."""
         assert self._stuck is not None
         threads = self.shared_join.crew.size
         self._give_back()
@@ -205,13 +205,13 @@ class SharedStream:
             at = upto
 
     def _glimpse(self, side: Side) -> tuple[WholeWindowSubwindow, int]:
-        """Return a side's window as it is now, and the number of its first row."""
+        """Return a side's window in its present state, and the number of its first row."""
         number = self._window(side)
         with self._rows:
             return self.held[number].glimpse(), self.shared_join.sides[number].dropped
 
     def _expire(self, clock: Clock) -> None:
-        """Drop the rows that nobody can meet any more."""
+        """Drop the rows that no later row can meet."""
         before = self.manager.expiry_bounds(clock)
         if self.is_self_join and before:
             before = {"left": min(before.values())}
@@ -233,7 +233,7 @@ class SharedStream:
     # The consumer's thread.
 
     def gathered(self) -> Iterator[Gathered]:
-        """Yield whatever comes, for ever."""
+        """Yield everything gathered, for ever."""
         while True:
             try:
                 yield self._results.get()
@@ -242,7 +242,7 @@ class SharedStream:
                 raise
 
     def wait(self) -> None:
-        """Wait until the results of all that was submitted have been delivered."""
+        """Wait until all results of submitted steps have been delivered."""
         self.shared_join.wait()
 
     def report(self) -> None:
@@ -250,17 +250,17 @@ class SharedStream:
         self.shared_join.crew.check()
 
     def set_threads(self, threads: int) -> None:
-        """Let workers join or leave."""
+        """Change the number of workers."""
         self.shared_join.crew.resize(threads)
 
     def release(self) -> None:
-        """Give the windows back; an empty one leaves its chain."""
+        """Return the windows to the manager; remove empty ones from their chains."""
         self._give_back()
         for chain in self.manager.chains.values():
             chain.drop_empty()
 
     def _give_back(self) -> None:
-        """Take the windows from the threads; if these have failed, with new indexes."""
+        """Take the windows back from the threads; if these have failed, rebuild the indexes."""
         if self.shared_join.crew.failure is None:
             self.shared_join.settle()
         self.shared_join.stop()
@@ -271,7 +271,7 @@ class SharedStream:
 
 
 def can_be_shared(chain: Chain) -> bool:
-    """Whether a chain is one window whose index threads can share, or is going to be."""
+    """Whether a chain is, or will be, one window with an index that threads can share."""
     if not chain.subwindows:
         return issubclass(kind_of(chain.structure), PIMTree)
     window = chain.subwindows[0]

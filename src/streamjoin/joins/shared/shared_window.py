@@ -1,20 +1,20 @@
 """A sliding window whose index several threads share.
 
-Rows are numbered through from the beginning of the stream. The latest are kept in a ring, since
-they may not be in the index yet: rows come into the index when the thread that works on them gets
-there, in any order. The *edge* tells how far the index is complete::
+Rows are numbered from the beginning of the stream. The latest are kept in a ring, since they may
+not be in the index yet: threads insert the rows they work on in any order. The *edge* says up to
+which row the index is complete::
 
     rows     ... 90 91 92 93 94 95 96 97 98
     marks        90 91 92 93  .  .  96  .  .       a row's own number: it is in the index
                              ^ edge: 94
 
 A search takes rows before the edge from the index, and compares the others one by one, up to the
-latest row that it may see. Which edge it goes by does not matter, as long as it goes by one: a row
-behind it may be in the index already, but is not taken from there.
+latest row that it may see. It does not matter which edge it uses, as long as it uses only one: a
+later row may be in the index already, but is not taken from there.
 
 Invariants:
     1. Rows before the edge are in the index; the edge only moves on.
-    2. The ring holds every row from the edge on, and from any edge that a search still goes by.
+    2. The ring holds every row from the edge on, and from any edge that a search still uses.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from streamjoin.indexes.trees.pim_tree import Pim
 from streamjoin.kernels import atomics
 from streamjoin.kernels.compile import Int, Keys, RowIds, bare, inlined
 
-BLOCK_KEYS = 64  # that are compared before any row is written down
+BLOCK_KEYS = 64  # compared before any row is written down
 EDGE, EDGE_LOCK, FROZEN = (place * atomics.LINE for place in range(3))  # places in ``control``
 
 
@@ -37,12 +37,12 @@ class SharedWindow(NamedTuple):
 
     pim: Pim
     keys: NDArray[np.int64]  # of the latest rows, by number, modulo the size of the ring
-    marks: NDArray[np.int64]  # the numbers of those that are in the index
+    marks: NDArray[np.int64]  # the numbers of those already in the index
     control: NDArray[np.int64]  # the edge, its lock, and whether the index may not change now
 
 
 def make_window(pim: Pim, size: int, edge: int) -> SharedWindow:
-    """Make a window whose rows before the edge are all in the index, with a ring of a size."""
+    """Make a window with a ring of ``size`` rows; all rows before the edge are in the index."""
     window = SharedWindow(
         pim, np.zeros(size, np.int64), np.full(size, -1), np.zeros(3 * atomics.LINE, np.int64)
     )
@@ -117,9 +117,9 @@ def insert(window: SharedWindow, key: Int, row: Int) -> None:
 
 @inlined
 def move_edge(window: SharedWindow) -> None:
-    """Move the edge behind the rows that are marked, unless another thread does.
+    """Move the edge past the marked rows, unless another thread is doing so.
 
-    Whoever does looks once more when it is through: the others rely on it.
+    The thread that does looks once more at the end: the others rely on it.
     """
     mask = window.marks.size - 1
     while atomics.try_lock(window.control, EDGE_LOCK):
@@ -134,7 +134,7 @@ def move_edge(window: SharedWindow) -> None:
 
 @bare
 def catch_up(window: SharedWindow, first: int, last: int) -> None:
-    """Put the rows from ``first`` to before ``last`` into the index that are not there yet."""
+    """Insert those rows from ``first`` to before ``last`` that are not in the index yet."""
     mask = window.keys.size - 1
     for row in range(first, last):
         if atomics.load(window.marks, row & mask) != row:
@@ -143,5 +143,5 @@ def catch_up(window: SharedWindow, first: int, last: int) -> None:
 
 
 def edge_of(window: SharedWindow) -> int:
-    """Return the edge, for those who need not know it exactly."""
+    """Return the edge, for callers that need not know it exactly."""
     return int(window.control[EDGE])

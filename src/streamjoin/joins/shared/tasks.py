@@ -1,13 +1,13 @@
 """What a thread does: acquire a task, find its matches, update the index (section 4.1).
 
-A task is some entries of the work queue, one after the other. All of this is one kernel without the
-GIL, so threads meet in Python only when something is to be done there: a buffer is full, a merge is
-due, the queue is empty, or the thread has worked enough and results should go out.
+A task is some consecutive entries of the work queue. All of this is one kernel without the GIL, so
+threads meet in Python only when there is something to do there: a buffer is full, a merge is due,
+the queue is empty, or the thread has worked for a while and results should be delivered.
 
-The paper's threads go through the steps tuple by tuple, and so do these: the matches of a tuple are
-found, it goes into the index, it is marked as completed. Departures: a task is taken by
-compare-and-swap instead of a mutex; a tuple is completed after it has gone into the index, so that
-its slot may be used again; and the edges move once a task.
+As in the paper (Shahvarani and Jacobsen), threads go through the steps tuple by tuple: find the
+matches of a tuple, insert it into the index, mark it as completed. Departures: a task is taken by
+compare-and-swap instead of a mutex; a tuple is completed only after it was inserted, so that its
+slot may be reused; and the edges move once per task.
 """
 
 from streamjoin.indexes.trees.forest import NO_ROOM
@@ -40,7 +40,7 @@ def probe(queue: WorkQueue, slot: Int, window: SharedWindow, found: RowIds, coun
 
 @inlined
 def insert(queue: WorkQueue, slot: Int, window: SharedWindow) -> None:
-    """Put an entry into the index of its window, unless that is being merged."""
+    """Insert an entry into the index of its window, unless that is being merged."""
     if queue.rows[slot] != NOT_STORED and window.control[FROZEN] == 0:
         shared_window.insert(window, queue.keys[slot], queue.rows[slot])
 
@@ -58,11 +58,11 @@ def work(
     buffer: int,
     found: RowIds,
 ) -> int:
-    """Carry out tasks until something is to be done in Python, and return what.
+    """Carry out tasks until there is something to do in Python, and return what.
 
-    With ``alone`` the left window is the only one, and all look there. ``limits`` are the edges at
-    which the windows are to be merged, and those beyond which their T_I might have no room.
-    ``progress`` tells where a task was left, and how far ``found`` is filled.
+    With ``alone``, the left window is the only one, and all entries probe it. ``limits`` are the
+    edges at which the windows are merged, and those beyond which their T_I might be full.
+    ``progress`` says where a task was left, and how far ``found`` is filled.
     """
     mask = queue.states.size - 1
     done = 0
@@ -98,7 +98,7 @@ def work(
                 insert(queue, slot, left)
             else:
                 insert(queue, slot, right)
-            # Last: the slot may be used again as soon as it is completed.
+            # This comes last: the slot may be reused as soon as the entry is completed.
             atomics.store(queue.states, slot, progress[AT] + 1)
             progress[COUNT] = count
             progress[AT] += 1

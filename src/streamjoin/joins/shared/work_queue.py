@@ -1,6 +1,6 @@
-"""The work queue: the tuples of both streams in the order of their arrival, and what they found.
+"""The work queue: the tuples of both streams in order of arrival, and what they found.
 
-A ring of entries, counted through from the beginning of the stream. Three positions only move on::
+It is a ring of entries, numbered from the beginning of the stream. Three positions only move on::
 
     head                  next               tail
       | completed, active  |  available        |
@@ -8,13 +8,13 @@ A ring of entries, counted through from the beginning of the stream. Three posit
       propagated before    acquired before     published before
 
 An entry is *available* until a thread acquires it, *active* until its matches are found, and then
-*completed*: its ``states`` number is its position plus one, so a slot that is used again needs no
-reset. An entry tells which stored rows it may match, ``firsts`` to ``lasts``: the earliest and the
-latest tuple of the opposite window at its arrival. They follow from the order of arrival alone, so
-no thread has to look them up when it acquires the entry, as the paper's do.
+*completed*: its ``states`` number is its position plus one, so a reused slot needs no reset. An
+entry says which stored rows it may match, ``firsts`` to ``lasts``: the earliest and the latest
+tuple of the opposite window at its arrival. They follow from the order of arrival alone, so a
+thread need not look them up when it acquires the entry, as in the paper.
 
 Invariants: entries from ``head`` to ``tail`` are never overwritten; only the source writes
-``tail``, whoever propagates writes ``head``, and ``next`` is taken by compare-and-swap.
+``tail``, only the thread that propagates writes ``head``, and ``next`` moves by compare-and-swap.
 """
 
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ from streamjoin.kernels.compile import Int, Keys, Positions, RowIds, bare, inlin
 
 TAIL, NEXT, HALT = (place * atomics.LINE for place in range(3))  # places in ``control``
 NOT_STORED = -1
-NEVER = np.iinfo(np.int64).max  # an entry, or a row, that does not come
+NEVER = np.iinfo(np.int64).max  # an entry or a row that never comes
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Tuples on their way into the queue, in the order of arrival; see `WorkQueue`."""
+    """Tuples on their way into the queue, in order of arrival; see `WorkQueue`."""
 
     sides: Positions
     keys: Keys
     rows: Positions
-    lowers: Keys  # one row an entry
+    lowers: Keys  # one row per entry
     uppers: Keys
     firsts: Positions
     lasts: Positions
@@ -60,7 +60,7 @@ class Entries:
 
     @classmethod
     def concatenate(cls, parts: "list[Entries]") -> "Entries":
-        """Put entries behind each other."""
+        """Concatenate entries."""
         columns = zip(*(vars(part).values() for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
@@ -71,7 +71,7 @@ class WorkQueue(NamedTuple):
     sides: NDArray[np.int64]  # 0: a tuple of the left stream, 1: of the right one
     keys: NDArray[np.int64]
     rows: NDArray[np.int64]  # the number of its row in its window, or NOT_STORED
-    lowers: NDArray[np.int64]  # the ranges of keys that it matches, some an entry
+    lowers: NDArray[np.int64]  # the ranges of keys that it matches, one or more per entry
     uppers: NDArray[np.int64]
     firsts: NDArray[np.int64]  # the stored rows that it may match
     lasts: NDArray[np.int64]
@@ -83,7 +83,7 @@ class WorkQueue(NamedTuple):
 
 
 def make_queue(size: int, ranges: int) -> WorkQueue:
-    """Allocate a queue of so many entries, a power of two, with so many key ranges each."""
+    """Allocate a queue of ``size`` entries, a power of two, with ``ranges`` key ranges each."""
     sizes = dict.fromkeys(WorkQueue._fields, size)
     sizes |= {"lowers": size * ranges, "uppers": size * ranges, "control": 3 * atomics.LINE}
     return WorkQueue(**{name: np.zeros(size, np.int64) for name, size in sizes.items()})
@@ -91,7 +91,7 @@ def make_queue(size: int, ranges: int) -> WorkQueue:
 
 @inlined
 def acquire(queue: WorkQueue, most: Int) -> tuple[Int, Int]:
-    """Take the next entries, at most so many; return the first and the one behind the last."""
+    """Take at most ``most`` next entries; return the first, and the one after the last."""
     while True:
         first = atomics.load(queue.control, NEXT)
         last = min(first + most, atomics.load(queue.control, TAIL))
@@ -121,9 +121,9 @@ def publish(
     firsts: Positions,
     lasts: Positions,
 ) -> tuple[int, int]:
-    """Put entries behind the others, and keys to be stored into their windows' rings.
+    """Append entries, and put keys to be stored into their windows' rings.
 
-    There must be room. Returns how many are to be stored on each side.
+    There must be room. Returns how many rows each side is to store.
     """
     tail, mask = queue.control[TAIL], queue.states.size - 1
     ranges = queue.lowers.size // queue.states.size
@@ -147,7 +147,7 @@ def publish(
 
 @bare
 def halt(queue: WorkQueue, on: bool) -> None:
-    """Let no entries be acquired, or let them be again."""
+    """Stop entries from being acquired, or allow it again."""
     atomics.store(queue.control, HALT, np.int64(on))
 
 

@@ -1,4 +1,4 @@
-"""A join core: a part of both windows, and a thread that searches and fills it (SplitJoin 4).
+"""A join core: a part of both windows, and a thread that probes and fills it (SplitJoin 4).
 
 ::
 
@@ -7,12 +7,12 @@
          -> expire what has left the window
 
 Cores never talk to each other. Each gets all rows, probes its part of the window with them, and
-stores those whose turn is its own (`turns`). Expiry is its own too: rows leave a count window
-because newer ones came, and a time window because the clock that travels with the rows has passed
-them; nobody sends expiry messages.
+stores those whose turn is its own (`turns`). It also expires rows by itself: rows leave a count
+window because newer ones arrived, and a time window because the clock that travels with the rows
+has passed them. There are no expiry messages.
 
 A core that fails for a reason other than the data (no memory, a bug) dies: its part of the window
-is lost, it says so in its next star, and from then on sends stars without matches, so that nobody
+is lost, its next star says so, and from then on it sends stars without matches, so that nothing
 waits for it.
 """
 
@@ -52,7 +52,7 @@ class Core:
         self.turns: dict[Side, Turn] = {side: Turn() for side in SIDES}
         self.is_alive = True
         self.busy_seconds = 0.0  # of all work
-        self._death: Problem | None = None  # until it has been told
+        self._death: Problem | None = None  # until it has been reported
         self._probed: dict[Side, Prepared] = {}
         self._next_turns = self.turns
 
@@ -66,7 +66,7 @@ class Core:
             return
 
     def run_work(self, work: Work) -> Iterator[Part]:
-        """Probe, insert and expire, as far as asked to."""
+        """Probe, insert and expire, as the work asks for."""
         begun = perf_counter()
         if work.step is not None:
             problems: list[Problem] = []
@@ -80,7 +80,7 @@ class Core:
                             last = part
                         else:
                             yield part
-            except Stopped:  # whoever asked for it has been interrupted, and drops it
+            except Stopped:  # the call that asked for it was interrupted, and drops it
                 pass
             except StreamJoinError as error:  # the data's fault: the same for any core
                 problems.append(Problem(self.number, error))
@@ -104,7 +104,7 @@ class Core:
         self.busy_seconds += perf_counter() - begun
 
     def take_turns(self, step: Step, living: tuple[int, ...]) -> None:
-        """Mark the rows that are stored here, if they are stored."""
+        """Mark the rows to store here, if the step stores rows."""
         self._probed, self._next_turns = {}, dict(self.turns)
         for ahead, side in enumerate(SIDES):
             batch = step.batches.get(side)
@@ -119,12 +119,12 @@ class Core:
             )
 
     def _is_mine(self, turns: Keys, ahead: int, living: tuple[int, ...]) -> Flags:
-        """Whether turns are this core's; the right stream's are half a round ahead."""
+        """Return which turns are this core's; the right stream is half a round ahead."""
         count = max(len(living), 1)
         return np.array(living or (0,))[(turns + ahead * (count // 2)) % count] == self.number
 
     def _seal(self, living: tuple[int, ...]) -> None:
-        """Close the newest subwindow when it is full and the turn is over: it will not grow."""
+        """Seal the newest subwindow when it is full and the turn is over: it will not grow."""
         for ahead, side in enumerate(SIDES):
             chain, turn = self.manager.chains[side], np.array([self.turns[side].number])
             coming = len(self._probed.get(side, ()))
@@ -150,7 +150,7 @@ class Core:
             yield Part(step, upto, joined)
 
     def _probe_unordered(self, step: Step, deliver: Deliver) -> Iterator[Part]:
-        """Send matches as they are found, many at a time: each part wakes who waits for it."""
+        """Send matches as they are found, many at a time, since each part wakes a thread."""
         held: dict[Side, list[Any]] = {side: [] for side in SIDES}
         matches = 0
         deliver = deliver_with_side(deliver)
@@ -163,7 +163,7 @@ class Core:
         yield Part(step, step.last, held)
 
     def report(self) -> CoreReport:
-        """Tell what the core holds, and for how long it has worked."""
+        """Report what the core holds, and how long it has worked."""
         rows = {side: len(chain) for side, chain in self.manager.chains.items()}
         return CoreReport(self.number, self.is_alive, rows, self.busy_seconds)
 
@@ -175,7 +175,7 @@ class Core:
 
 
 def deliver_with_side(deliver: Deliver) -> Deliver:
-    """Let every delivery tell which side found it."""
+    """Tag every delivery with the side that found it."""
 
     def tell(found: Found) -> Iterator[tuple[Side, Any]]:
         for each in deliver(found):
@@ -200,7 +200,7 @@ def cut_by_arrival(step: Step, found: list[Found], limits: Limits) -> list[int]:
 
 
 def select_arrivals(found: Found, first: int, last: int) -> Found:
-    """Return what the rows that arrived in [first, last) have found."""
+    """Return the matches of the rows that arrived in [first, last)."""
     arrivals = arrivals_of(found)
     return replace(found, matches=found.matches.of((arrivals >= first) & (arrivals < last)))
 

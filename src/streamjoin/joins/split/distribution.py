@@ -1,8 +1,7 @@
-"""The distribution tree (SplitJoin 4.3): everything goes to all join cores, in the order it came.
+"""The distribution tree (SplitJoin 4.3): everything goes to all join cores, in order of arrival.
 
-The source's own thread is the root. As long as there are no more cores than its fanout it puts
-work straight into their inboxes; with more, nodes stand between that pass on what they get, each
-on a thread of its own::
+The source's own thread is the root. If there are no more cores than its fanout, it puts work
+straight into their inboxes; with more cores, inner nodes pass it on, each in its own thread::
 
                      source                       fanout 2, 4 cores
                    node   node                    the fanout grows before the depth does
@@ -34,7 +33,7 @@ class Distributor:
             outlet.put(work)
 
     def relay(self, inlet: Channel[Work]) -> None:
-        """Pass on whatever comes, until the channel is closed."""
+        """Pass on everything received, until the channel is closed."""
         try:
             while True:
                 self.send(inlet.get())
@@ -61,7 +60,7 @@ def grow(
 
 
 def group_evenly(items: list[T], fanout: int) -> list[list[T]]:
-    """Divide into as few groups of at most ``fanout`` as there can be, of nearly equal size.
+    """Divide items into as few groups of at most ``fanout`` as possible, of nearly equal size.
 
     >>> group_evenly([1, 2, 3, 4, 5], 4)
     [[1, 2], [3, 4, 5]]

@@ -6,11 +6,11 @@
               (its root: the       (a thread      (its root: the
                source's thread)     each)          consumer's thread)
 
-Between any two threads there is a channel of bounded depth, so whoever is slow slows down those
-before it. A step either waits, probing in all cores before any inserts it (`probe`, then
+Between any two threads there is a channel of bounded depth, so a slow thread slows down those
+before it. A step either waits, probing in all cores before any of them inserts it (`probe`, then
 `insert`), or follows others into the channels without waiting (`submit`, while another thread takes
 what is `gathered`). Threads start with the first step, and end when the executor is stopped or
-forgotten.
+garbage-collected.
 """
 
 import os
@@ -76,18 +76,18 @@ class SplitExecutor(SlidingExecutor):
         self.living = tuple(range(len(self.cores)))
         self.timings: deque[Timing] = deque(maxlen=MOST_TIMINGS)
         self._starting = Lock()
-        self._sending = Lock()  # all cores get everything in the same order
-        self._process: int | None = None  # in which the threads run
+        self._sending = Lock()  # so that all cores get everything in the same order
+        self._process: int | None = None  # the process in which the threads run
         self._steps = 0
         self._arrived = 0
         self._sent: dict[int, float] = {}
-        self._probing: Step | None = None  # until its last match has come
+        self._probing: Step | None = None  # until its last match has been gathered
         self._losses: list[Problem] = []
         self._distributor: distribution.Distributor | None = None
         self._gatherer: Gatherer | None = None
 
     def _start(self) -> tuple[distribution.Distributor, Gatherer]:
-        """Start the threads, unless they run already; source and consumer may both be the first."""
+        """Start the threads unless they run; either source or consumer may be the first to ask."""
         if self._process is not None:
             refuse_elsewhere(self._process)
         with self._starting:
@@ -96,7 +96,7 @@ class SplitExecutor(SlidingExecutor):
             return self._distributor, self._gatherer
 
     def _build(self) -> tuple[distribution.Distributor, Gatherer]:
-        """Put the trees together and start their threads."""
+        """Build the trees and start their threads."""
         self._process = os.getpid()
         inboxes = [Channel[Work](self.depth) for _ in self.cores]
         outboxes = [Channel[Part](self.depth) for _ in self.cores]
@@ -119,11 +119,11 @@ class SplitExecutor(SlidingExecutor):
         return root, gatherer
 
     def stop(self) -> None:
-        """End the threads; there is no way back."""
+        """End the threads for good."""
         if self._distributor is not None:
             self._stop()
 
-    # What an engine asks for.
+    # What an engine uses.
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -142,7 +142,7 @@ class SplitExecutor(SlidingExecutor):
 
     @property
     def chain_pairs(self) -> list[dict[Side, Chain]]:
-        """The chains of every core, when all have done what they were sent."""
+        """The chains of every core, once all have done what they were sent."""
         self.wait()
         return [pair for core in self.cores for pair in core.manager.chain_pairs]
 
@@ -152,17 +152,17 @@ class SplitExecutor(SlidingExecutor):
         return [batch for core in self.cores for batch in core.manager.take_inserted()]
 
     def report_cores(self) -> list[CoreReport]:
-        """Tell what each core holds, and for how long it has worked."""
+        """Report what each core holds, and how long it has worked."""
         return [core.report() for core in self.cores]
 
     @property
     def turns(self) -> dict[Side, dict[str, int]]:
-        """Whose turn it is to store, which all cores know alike."""
+        """Whose turn it is to store; all cores agree on it."""
         self.wait()
         return {side: asdict(turn) for side, turn in self.cores[0].turns.items()}
 
     def restore_turns(self, saved: dict[Side, dict[str, int]]) -> None:
-        """Go on with the turns of before."""
+        """Continue with saved turns."""
         for core in self.cores:
             core.turns = {side: Turn(**turn) for side, turn in saved.items()}
 
@@ -175,7 +175,7 @@ class SplitExecutor(SlidingExecutor):
     def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Let all cores look for matches, and give them in order."""
+        """Have all cores look for matches, and yield them in order."""
         self._drop_rest()
         self._probing = step = self._send(batches, interleaved, deliver)
         for gathered in self.gathered():
@@ -188,7 +188,7 @@ class SplitExecutor(SlidingExecutor):
                     return
 
     def insert(self, batches: Batches) -> None:
-        """Let the cores whose turn it is store the rows that have probed last."""
+        """Have the cores whose turn it is store the rows that probed last."""
         distributor, _ = self._start()
         _, self._arrived = self._span(batches)
         with self._sending:
@@ -206,7 +206,7 @@ class SplitExecutor(SlidingExecutor):
         return self.holdings.nbytes
 
     def expire(self, clock: Clock) -> None:
-        """Tell all cores how far the streams have come."""
+        """Tell all cores how far the streams have progressed."""
         if self._distributor is not None:
             distributor, _ = self._start()
             self._drop_rest()
@@ -216,7 +216,7 @@ class SplitExecutor(SlidingExecutor):
     # Steps that do not wait for each other.
 
     def submit(self, batches: Batches, interleaved: bool, clock: Clock) -> None:
-        """Send a step on its way, to probe and be inserted, and then let rows expire."""
+        """Send a step on its way, to probe, insert and then expire rows."""
         self._send(batches, interleaved, clock=clock)
 
     def submit_last(self) -> None:
@@ -224,15 +224,15 @@ class SplitExecutor(SlidingExecutor):
         self._send({}, is_last=True)
 
     def set_threads(self, threads: int) -> None:
-        """Let each core work with another number of threads from now on."""
+        """Give each core another number of threads from now on."""
         for core in self.cores:
             core.manager.set_threads(threads)
 
     def release(self) -> None:
-        """Keep the threads: cores have their part of the windows for good."""
+        """Keep the threads: cores own their part of the windows for good."""
 
     def gathered(self) -> Iterator[Gathered]:
-        """Yield whatever comes, for ever."""
+        """Yield everything gathered, for ever."""
         _, gatherer = self._start()
         while True:
             gathered = gatherer.take()
@@ -244,13 +244,13 @@ class SplitExecutor(SlidingExecutor):
             yield gathered
 
     def _drop_rest(self) -> None:
-        """Drop what is left of a probe that was interrupted, lest cores wait for room for ever."""
+        """Drop the rest of an interrupted probe, so that cores do not wait for room for ever."""
         if self._probing is not None:
             self._drain(self._probing)
             self._probing = None
 
     def _drain(self, step: Step) -> None:
-        """Wait for the end of a step, and drop what comes until then."""
+        """Wait for the end of a step, and drop what is gathered until then."""
         for gathered in self.gathered():
             if gathered.step is step and gathered.ends:
                 return
@@ -263,7 +263,7 @@ class SplitExecutor(SlidingExecutor):
         clock: Clock | None = None,
         is_last: bool = False,
     ) -> Step:
-        """Send a step to all cores; with a clock, they store its rows too."""
+        """Send a step to all cores; with a clock, they also store its rows."""
         distributor, _ = self._start()
         self.sort_batches(batches)
         with self._sending:
@@ -278,7 +278,7 @@ class SplitExecutor(SlidingExecutor):
     def next_step(
         self, batches: Batches, interleaved: bool, deliver: Deliver | None, is_last: bool
     ) -> Step:
-        """Number a step, and tell which arrivals it has."""
+        """Number a step, and note its arrivals."""
         self._steps += 1
         step = Step(self._steps, batches, interleaved, deliver=deliver, is_last=is_last)
         step = replace(step, holder=lend())
@@ -296,7 +296,7 @@ class SplitExecutor(SlidingExecutor):
         return first, last
 
     def sort_batches(self, batches: Batches) -> None:
-        """Sort what comes once for all cores, by what they sort by now."""
+        """Sort batches once for all cores, by their present layouts."""
         chains = self.cores[0].manager.chains
         if len(self.cores) > 1:
             for side, batch in batches.items():
@@ -305,13 +305,13 @@ class SplitExecutor(SlidingExecutor):
                     batch.sort(chains[side].layout)
 
     def _bury(self, dead: list[Problem]) -> None:
-        """Share rows out among the others from now on."""
+        """Distribute rows over the remaining cores from now on."""
         self._losses += dead
         numbers = {each.core for each in dead}
         self.living = tuple(each for each in self.living if each not in numbers)
 
     def report(self) -> None:
-        """Raise if cores have died that nobody has been told of, or if none is left."""
+        """Raise if cores have died and it was not reported yet, or if none is left."""
         if self._losses:
             losses, self._losses = self._losses, []
             raise describe_losses(losses, len(self.living), len(self.cores)) from losses[0].error
@@ -325,7 +325,7 @@ class SplitExecutor(SlidingExecutor):
 
 
 def sum_by_name(every: Sequence[Mapping[str, N]]) -> dict[str, N]:
-    """Add numbers up by name."""
+    """Add up numbers by name."""
     names = sorted({name for each in every for name in each})
     return {name: sum((each.get(name, 0) for each in every), start=0) for name in names}
 

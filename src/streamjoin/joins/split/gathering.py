@@ -1,18 +1,18 @@
-"""The gathering tree (SplitJoin 5): the matches of all join cores, brought into order by stars.
+"""The gathering tree (SplitJoin 5): puts the matches of all join cores in order, by stars.
 
-Every core sends its matches in order of arrival, with a *star* behind those of each row: nothing
-more comes for it. A merger waits for each input's star, puts the matches before the earliest of
-these stars in order, and passes them on with that star; a combiner joins the matches that left and
-right rows have found::
+Every core sends its matches in order of arrival, with a *star* after those of each row, which says
+that they are complete. A merger waits for each input's star, orders the matches before the earliest
+of these stars, and passes them on with that star; a combiner merges the matches that left and right
+rows have found::
 
     core 0     l0r1 * l0r2 l2r2 *
     core 1     *      l1r2      *             merged   l0r1 * l0r2 l1r2 l2r2 *
 
-Stars do not lie between rows one by one: a part of many rows carries one, the arrival up to which
-its input is complete, and ordering the part (`arranging`) gives what passing on row after row and
-star after star would give. ``Punctuated.stars`` writes them all out.
+There is no star after every single row: a part of many rows carries one, the arrival up to which
+its input is complete. Ordering the part (`arranging`) gives the same result as passing on each row
+and each star. ``Punctuated.stars`` writes out all stars.
 
-Where results have no order nobody waits: all cores put into one channel.
+Without an order, nothing waits: all cores put their parts into one channel.
 """
 
 from collections.abc import Callable
@@ -47,12 +47,12 @@ class Gatherer(Protocol):
     """The root of a gathering tree."""
 
     def take(self) -> Gathered:
-        """Return what comes next, after waiting for it."""
+        """Wait for the next results, and return them."""
         ...
 
 
 class Mixer:
-    """Results in no order: whatever comes first; a step ends with the last core's last part."""
+    """Results without order, as they come; a step ends with the last core's last part."""
 
     def __init__(self, inlet: Channel[Part], cores: int) -> None:
         self.inlet, self.cores = inlet, cores
@@ -80,7 +80,7 @@ class Merger:
     def __init__(self, inlets: list[Channel[Part]], ordering: Ordering) -> None:
         self.inlets, self.ordering = inlets, ordering
         self.stars: list[Star] = [(0, 0)] * len(inlets)
-        self.star: Star = (0, 0)  # the earliest of them, up to which all has been passed on
+        self.star: Star = (0, 0)  # the earliest one; everything before it has been passed on
         self.steps: dict[int, Step] = {}
         self.held: dict[Side, list[Any]] = {side: [] for side in SIDES}
         self.problems: list[Problem] = []
@@ -109,13 +109,13 @@ class Merger:
         return replace(part, ends=True, problems=told[0], spans=told[1])
 
     def _release(self, step: Step, side: Side, upto: int) -> list[Any]:
-        """Return what is held before the star, in order, and go on holding the rest."""
+        """Return the matches before the star, in order, and keep the rest."""
         held, self.held[side] = self.held[side], []
         if not held or step.deliver is not None:
             return held  # nothing, or matches that nobody fetches yet
         try:
             half = arrange(held, self.ordering)
-        except Exception as error:  # no memory, say; who waits for this node must hear of it
+        except Exception as error:  # no memory, say; the thread that waits for this node must know
             self.problems.append(Problem(NOBODY, error))
             return []
         if upto == step.last:
@@ -126,7 +126,7 @@ class Merger:
         return [half.slice(0, count)] if count else []
 
     def relay(self, outlet: Channel[Part]) -> None:
-        """Pass on what is merged, until a channel is closed."""
+        """Pass on merged parts, until a channel is closed."""
         try:
             while True:
                 outlet.put(self.take())
@@ -135,14 +135,14 @@ class Merger:
 
 
 class Combiner:
-    """The root: joins what left and right rows have found, in the order of their arrival."""
+    """The root: merges the matches of left and right rows, in order of arrival."""
 
     def __init__(self, merger: Merger, schema: pa.Schema) -> None:
         self.merger, self.schema = merger, schema
         self.star: Star = (0, 0)
 
     def take(self) -> Gathered:
-        """Return what comes next, both sides together."""
+        """Return the next results, both sides together."""
         part = self.merger.take()
         number, since = self.star
         if part.step.number > number:  # rows that were not stored before come again
@@ -155,7 +155,7 @@ class Combiner:
         return Gathered(part.step, since, part.upto, found, part.ends, part.problems, part.spans)
 
     def _combine(self, part: Part, since: int) -> Delivery:
-        """Complete both sides; put one behind the other, or merge them where that is the order."""
+        """Complete both sides; concatenate them, or merge them if the order asks for it."""
         ordering, step = self.merger.ordering, part.step
         halves = [(side, half) for side, found in part.found.items() for half in found]
         batches = [

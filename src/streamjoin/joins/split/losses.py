@@ -1,4 +1,4 @@
-"""What is told when a core has not found all matches: an error of the data, or a death."""
+"""The errors raised when a core has not found all matches: bad data, or a dead core."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from streamjoin.joins.messages import Problem
 
 
 def raise_error(problems: Sequence[Problem]) -> None:
-    """Raise what is wrong with the data, if any core says so."""
+    """Raise the error of the data, if a core reports one."""
     for each in problems:
         if each.lost is None:
             raise each.error

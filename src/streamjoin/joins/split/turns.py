@@ -1,16 +1,16 @@
-"""Whose turn it is to store: every core works it out alone (SplitJoin 4.2), from a counter.
+"""Whose turn it is to store: every core works it out by itself, from a counter (SplitJoin 4.2).
 
-All cores see all rows, so they all count the same. A turn lasts as long as it takes to fill a
-subwindow, and core c has the turns c, c + n, c + 2n, ...; the right stream is half a round ahead::
+All cores see all rows, so their counts agree. A turn lasts until a subwindow is full, and core c
+has the turns c, c + n, c + 2n, ...; the right stream is half a round ahead::
 
     left rows      0 ............ 1 ............ 2 ............ 3 ...      n = 2 cores
     stored by      core 0         core 1         core 0         core 1
     right rows     0 ............ 1 ............ 2 ............ 3 ...
     stored by      core 1         core 0         core 1         core 0
 
-The paper's turns are one row long. With a nested loop that makes no difference, but an index is
-searched in about the same time whether it has all rows or half of them: with turns of one row every
-core has as many subwindows to search as one core alone would have, with turns of a subwindow each
+The paper's turns are one row long. With a nested loop that makes no difference, but searching an
+index takes about the same time whether it has all rows or half of them. With turns of one row,
+every core would search as many subwindows as a single core; with turns of a subwindow, each core
 has its share of them. And while one core stores the rows of one stream, another stores the other's.
 """
 
@@ -26,7 +26,7 @@ from streamjoin.plans.prepared import Prepared
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn, and what has been stored in it so far."""
+    """A turn, and how much has been stored in it so far."""
 
     number: int = 0
     rows: int = 0
@@ -44,12 +44,12 @@ class Turn:
 
 
 def assign_turns(turn: Turn, sizes: Sizes, batch: Prepared) -> tuple[NDArray[np.int64], Turn]:
-    """Return the turn that each row of a batch falls into, and how the last one stands then.
+    """Return the turn of each row of a batch, and the state of the last one.
 
-    Where all rows fall into one turn, it is told only once.
+    If all rows have the same turn, it is returned only once.
     """
     size = len(batch)
-    if sizes.ticks is None:  # a turn is so many rows
+    if sizes.ticks is None:  # a turn is a number of rows
         before = turn.number * sizes.most + turn.rows
         after = Turn(*divmod(before + size, sizes.most))
         if turn.rows + size <= sizes.most:

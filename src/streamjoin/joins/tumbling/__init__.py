@@ -1,1 +1,1 @@
-"""Tumbling windows: rows that wait, windows that close, and those joined as rows come."""
+"""Tumbling windows: rows that wait, windows that close, and windows joined as rows arrive."""

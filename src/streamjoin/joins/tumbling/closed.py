@@ -1,14 +1,15 @@
-"""The rows of windows that are closed: all of them joined at once.
+"""Joins the rows of closed windows, all at once.
 
-Where the condition is an equality, by one of the study's lazy algorithms; where it has a band or an
-inequality, by the index that serves tables too. Rows of one window are joined without its number;
-those of several windows that close together, with it::
+If the condition is an equality, one of the lazy algorithms of Zhang et al. does it ("Parallelizing
+Intra-Window Join on Multicores: An Experimental Study", SIGMOD 2021); if it has a band or an
+inequality, an index as for tables. Rows of one window are joined without its number, those of
+several windows that close together with it::
 
     window 7      l.id = r.id                       rows of 7
     8 and 9       l.id = r.id and window = window   rows of 8 and 9, at once
 
-Should the condition fail on a row, by a division by zero for instance, the windows are joined in
-halves, and these in halves, until what fails is one window: the others lose nothing.
+If the condition fails on a row, by a division by zero for instance, the windows are joined in
+halves, and these in halves, until a single window fails: the others lose nothing.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -65,9 +66,9 @@ class ClosedSide:
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
-    """Turn a piece into what the engine knows; its probes are rows of ``probing`` from ``first``.
+    """Turn a piece into a `Found`; its probes are rows of ``probing`` from ``first`` on.
 
-    Where codes are not ``exact``, keys are still to be compared, and so are the range parts.
+    Range parts must still be compared, and keys too if codes are not ``exact``.
     """
     plan, checks = probing.plan, []
     if not exact:
@@ -127,9 +128,9 @@ class ClosedRows:
         return replace(self.plan, equalities=self.plan.equalities[:-1])
 
     def join(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
-        """Find the matches of closed rows, and deliver them: with one thread as they are asked for.
+        """Find the matches of closed rows, and deliver them: with one thread, on demand.
 
-        Several threads deliver all that a lazy algorithm has found before the first is given.
+        Several threads deliver everything a lazy algorithm has found before yielding the first.
         """
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
@@ -151,9 +152,9 @@ class ClosedRows:
     def join_windows(
         self, sides: Sides, deliver: Deliver, column: int, errors: list[StreamJoinError]
     ) -> Generator[Any, None, None]:
-        """Find the matches of windows that close together; ``column`` is the equality they are.
+        """Find the matches of windows that close together; ``column`` is the window's equality.
 
-        A window that fails takes no other with it, and adds to ``errors``.
+        A window that fails does not affect others, and adds to ``errors``.
         """
         try:
             yield from self.all_or_nothing(self.join(sides, deliver))
@@ -178,7 +179,7 @@ class ClosedRows:
             self.lost += sides.values()
 
     def all_or_nothing(self, deliveries: Iterator[Any]) -> Iterable[Any]:
-        """Return deliveries of which none is given if one fails: held back, where one can."""
+        """Return deliveries so that none is yielded if one fails, by holding them back."""
         return list(deliveries) if self.plan.has_residuals else deliveries
 
     def _drop_single_number(self, sides: Sides) -> Sides:
@@ -198,7 +199,7 @@ def with_plan(batch: Prepared, plan: JoinPlan) -> Prepared:
 
 
 class ClosingWindows(OnePiece):
-    """What windows that close answer alike."""
+    """What all executors of closing windows have in common."""
 
     is_lasting = True
     can_undo = True
@@ -209,19 +210,19 @@ class ClosingWindows(OnePiece):
 
     @property
     def decision(self) -> Decision | None:
-        """How the last window that closed was joined, where that was left to us, and why."""
+        """How the last closed window was joined, and why, if that was our decision."""
         return self.adviser.decision
 
     def decide_by_rows_alone(self) -> None:
-        """Let no clock, and nothing seen before, decide how windows are joined."""
+        """Decide how windows are joined without a clock, and without anything seen before."""
         self.adviser.decides = False
 
     def find_closed(self, clock: Clock) -> dict[Side, Keys]:
-        """Return the ordinals of rows whose windows end by now, where no clock tells."""
+        """Return the ordinals of rows whose windows have ended, where no clock says so."""
         return {}
 
     def take_lost(self) -> list[Prepared]:
-        """Return the rows of windows that have failed, once, if rows are told."""
+        """Return the rows of windows that have failed, once, if rows are observed."""
         lost, self.closed.lost = self.closed.lost, []
         return lost
 

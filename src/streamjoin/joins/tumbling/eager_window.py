@@ -1,8 +1,9 @@
-"""One open window whose matches are found as its rows come, by an eager algorithm.
+"""One open window whose matches are found as its rows arrive, by an eager algorithm.
 
-Rows are numbered through the window, each side from 0. A push may be undone until it is settled:
-then the algorithm starts anew and goes once more through the pushes that are settled. In the same
-way a window is restored: from its rows, and how they were cut into pushes where that matters.
+Each side's rows are numbered through the window from 0. A push can be undone until it is settled:
+the algorithm starts again, and replays the settled pushes. A window is restored the same way, from
+its rows and, if it matters, from how they were cut into pushes. The algorithms are those of Zhang
+et al., "Parallelizing Intra-Window Join on Multicores: An Experimental Study" (SIGMOD 2021).
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from streamjoin.plans.window_keys import word_keys
 
 @dataclass(frozen=True)
 class Recipe:
-    """An eager algorithm, and what it is made with."""
+    """An eager algorithm, and the arguments to make it with."""
 
     name: str
     threads: int
@@ -41,7 +42,7 @@ class Recipe:
 
     @property
     def has_runs(self) -> bool:
-        """Whether what it has found so far depends on how its rows were pushed."""
+        """Whether the matches found so far depend on how rows were pushed."""
         return self.name.startswith("pmj")
 
 
@@ -52,7 +53,7 @@ class WindowSide:
     rows: Rows = field(default_factory=Rows)
     equalities: list[Column] = field(default_factory=list)
     ranges: list[Column] = field(default_factory=list)
-    ordinals: Column | None = None  # if rows are told; see `joins.lives`
+    ordinals: Column | None = None  # if rows are observed; see `joins.lives`
 
     @classmethod
     def of(cls, plan: JoinPlan) -> "WindowSide":
@@ -87,7 +88,7 @@ class WindowSide:
         return [*self.equalities, *self.ranges, *ordinals]
 
     def ordinals_from(self, first: int) -> Keys | None:
-        """Return the ordinals of the rows from ``first`` on, if rows are told."""
+        """Return the ordinals of the rows from ``first`` on, if rows are observed."""
         return None if self.ordinals is None else self.ordinals.values[first:]
 
     def keys(self, first: int = 0) -> KeyColumns:
@@ -105,7 +106,7 @@ class WindowSide:
 
 
 class EagerWindow:
-    """See the module docstring; ``plan`` is that of rows in one window."""
+    """See the module docstring; ``plan`` is the plan for rows of one window."""
 
     def __init__(self, plan: JoinPlan, recipe: Recipe) -> None:
         self.plan, self.recipe = plan, recipe
@@ -127,7 +128,7 @@ class EagerWindow:
         return self.eager.nbytes + sum(side.nbytes for side in self.sides.values())
 
     def push(self, batches: Mapping[Side, Prepared]) -> list[Found]:
-        """Take rows in, and return what they match; until `settle`, `undo` takes them out again."""
+        """Take in rows, and return their matches; until `settle`, `undo` removes them again."""
         self.is_settled = False
         self.counts = {side: self.count(side) for side in SIDES}
         words: dict[Side, Words] = {}
@@ -140,7 +141,7 @@ class EagerWindow:
         )
 
     def close(self) -> list[Found]:
-        """Return what only the end gives; nothing may be pushed any more."""
+        """Return the matches found only at the end; nothing may be pushed after this."""
         return self._found(self.eager.close())
 
     def settle(self) -> None:
@@ -162,7 +163,7 @@ class EagerWindow:
     def restore(
         cls, plan: JoinPlan, saved: dict[str, Any], batches: Mapping[Side, Prepared]
     ) -> "EagerWindow":
-        """Return a window that goes on where another one was, once it `is_whole`."""
+        """Return a window that continues a saved one, once it `is_whole`."""
         fields = saved["recipe"]
         tuning = tuple((name, value) for name, value in fields["tuning"])
         window = cls(plan, Recipe(fields["name"], fields["threads"], tuning))
@@ -175,7 +176,7 @@ class EagerWindow:
         return window
 
     def take_back(self, batches: Mapping[Side, Prepared]) -> None:
-        """Take back rows that were stored before; with the last of them, the window is whole."""
+        """Load rows that were stored before; with the last of them, the window is whole."""
         for side, batch in batches.items():
             self.sides[side].append(with_plan(batch, self.plan))
             if self.count(side) > self._pushed(side):
@@ -190,11 +191,11 @@ class EagerWindow:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all rows that were ever pushed are there."""
+        """Whether all rows that were ever pushed are present."""
         return all(self.count(side) == self._pushed(side) for side in SIDES)
 
     def undo(self) -> None:
-        """Take the last push out, if it is not settled."""
+        """Remove the last push, if it is not settled."""
         if self.is_settled:
             return
         for side in SIDES:
@@ -204,7 +205,7 @@ class EagerWindow:
         self.replay()
 
     def undo_settled(self) -> None:
-        """Take the last push out, which is settled."""
+        """Remove the last push, which is settled."""
         for side, count in self.counts.items():
             self.sides[side].keep_first(count)
             steps = self.steps[side]
@@ -214,7 +215,7 @@ class EagerWindow:
         self.replay()
 
     def replay(self) -> None:
-        """Let the algorithm go through all pushes once more; it may have begun to close."""
+        """Run the algorithm through all pushes again; it may have begun to close."""
         self.eager = self.recipe.make()
         steps = {side: [0, *self.steps[side].values.tolist()] for side in SIDES}
         words = {side: self._words(self.sides[side].keys(), 0) for side in SIDES}
@@ -244,7 +245,7 @@ class EagerWindow:
         return {side: self._prepared(side, 0) for side in SIDES if self.count(side)}
 
     def _found(self, pieces: list[Piece]) -> list[Found]:
-        """Turn pieces into what the engine knows; those of one side share its rows."""
+        """Turn pieces into `Found`s; those of one side share its rows."""
         found = []
         for side in SIDES:
             of_side = [piece for piece in pieces if piece.probing == side and len(piece)]

@@ -1,14 +1,14 @@
-"""Joins inside tumbling windows: at the end of each, or as its rows come (`emit`).
+"""Joins inside tumbling windows: at the end of each, or as its rows arrive (`emit`).
 
-A window is open until the watermark has passed its end. Rows of a window that is joined ``lazily``
-wait, and are joined once it closes. In an eager window, rows go through an eager algorithm as they
-come, and only what it has left is found at the end. Both give the same pairs::
+A window is open until the watermark has passed its end. Rows of a lazy window wait, and are joined
+once it closes. In an eager window, rows go through an eager algorithm as they arrive, and only what
+it leaves is found at the end. Both give the same pairs::
 
     emit="close"    rows wait . . . . . . . . . . | closed: all matches
     emit="eager"    matches . matches . matches . | closed: what is left (PMJ), or nothing
     emit="auto"     one or the other, decided when a window opens
 
-Until windows expire, `undo` takes out what the last step has inserted.
+Until windows expire, `undo` removes what the last step has inserted.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -45,8 +45,8 @@ class UndoNotes:
     """What `TumblingJoin.undo` needs to know of a step."""
 
     known: set[int]  # the windows that were open before
-    pushed: list[EagerWindow] = field(default_factory=list)  # those with a push, which is settled
-    closing: list[EagerWindow] = field(default_factory=list)  # those that have begun to close
+    pushed: list[EagerWindow] = field(default_factory=list)  # windows with a settled push
+    closing: list[EagerWindow] = field(default_factory=list)  # windows that have begun to close
 
 
 class TumblingJoin(ClosingWindows):
@@ -64,12 +64,12 @@ class TumblingJoin(ClosingWindows):
         self.adviser = adviser
         self.pending: dict[Side, Pending] = {side: Pending(plan.limits) for side in SIDES}
         self.eager: dict[int, EagerWindow] = {}  # by number
-        self.touched: list[EagerWindow] = []  # those with a push that is not settled
-        self.lazy: set[int] = set()  # the numbers of other open windows, where there is a choice
+        self.touched: list[EagerWindow] = []  # windows with a push that is not settled
+        self.lazy: set[int] = set()  # the numbers of other open windows, if there is a choice
         self.seconds = {"probe": 0.0, "insert": 0.0, "expire": 0.0}
         self.commands: dict[str, int] = {"close": 0}
         self.inserted: list[Prepared] = []  # by the last step
-        self._notes: UndoNotes | None = None  # one that can be undone
+        self._notes: UndoNotes | None = None  # of the step that can be undone
 
     def begin(self) -> None:
         """Begin a step."""
@@ -78,7 +78,7 @@ class TumblingJoin(ClosingWindows):
             pending.begin()
 
     def undo(self) -> None:
-        """Take out what this step has stored."""
+        """Remove what this step has stored."""
         assert self._notes is not None
         for window in self._notes.pushed:
             window.undo_settled()
@@ -114,12 +114,12 @@ class TumblingJoin(ClosingWindows):
     def probe(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
-        """Look for matches in eager windows; if that fails, or is not finished, nothing changes."""
+        """Look for matches in eager windows; nothing changes if that fails or is abandoned."""
         if self.open_window is not None:
             yield from self._time_work(self._push_eager(batches, deliver or self.deliver))
 
     def _time_work(self, items: Generator[Any, None, None]) -> Iterator[Any]:
-        """Pass items on; what others do with them is not the work of this join."""
+        """Pass items on; the time others spend on them does not count as this join's work."""
         self.adviser.begin_work()
         try:
             for item in time_items(items, self.seconds, "probe"):
@@ -130,7 +130,7 @@ class TumblingJoin(ClosingWindows):
             self.adviser.end_work()
 
     def _push_eager(self, batches: Batches, deliver: Deliver) -> Generator[Any, None, None]:
-        """Take rows into eager windows, and take them out again unless all is delivered."""
+        """Push rows into eager windows, and remove them again unless everything is delivered."""
         known = {*self.eager, *self.lazy}
         touched: list[EagerWindow] = []
         self.touched, finished = touched, False
@@ -161,7 +161,7 @@ class TumblingJoin(ClosingWindows):
         return self.eager.get(number)
 
     def insert(self, batches: Batches) -> None:
-        """Keep the rows: those of eager windows are there already."""
+        """Keep the rows; those of eager windows are already there."""
         self.adviser.begin_work()
         self._insert(batches)
         if self.adviser.decides and self.open_window is not None:
@@ -199,13 +199,13 @@ class TumblingJoin(ClosingWindows):
         return all(window.is_whole for window in self.eager.values())
 
     def join_all(self, batches: Batches, deliver: Deliver | None = None) -> Iterator[Any]:
-        """Join rows that are all there, beside what is held; nothing is inserted."""
+        """Join rows by themselves, apart from stored ones; insert nothing."""
         sides = {side: batch.stored for side, batch in batches.items()}
         yield from self.closed.join(sides, deliver or self.deliver)
 
     @property
     def has_runs(self) -> bool:
-        """Whether it matters to any window how its rows were pushed."""
+        """Whether how rows were pushed matters to any window."""
         return any(window.recipe.has_runs for window in self.eager.values())
 
     @property
@@ -214,10 +214,10 @@ class TumblingJoin(ClosingWindows):
         return {str(number): window.saved for number, window in self.eager.items()}
 
     def restore(self, batches: Batches, saved: Mapping[str, Any] | None = None) -> None:
-        """Take back rows that were stored before, without looking for matches.
+        """Load rows that were stored before, without looking for matches.
 
-        Those of one window are in the order that they came in, and may come in several calls. More
-        rows of a window may follow where it does not matter how they were pushed.
+        Rows of one window are in order of arrival, and may be spread over several calls. More rows
+        of a window may follow if it does not matter how they were pushed.
         """
         saved = saved or {}
         if self.open_window is not None:
@@ -254,7 +254,7 @@ class TumblingJoin(ClosingWindows):
         yield from self._time_work(self._close_before(bound, deliver or self.deliver))
 
     def _close_before(self, bound: int, deliver: Deliver) -> Generator[Any, None, None]:
-        """Look for the matches of the windows before ``bound``; one that fails fails alone."""
+        """Look for the matches of the windows before ``bound``; a failure affects one window."""
         errors: list[StreamJoinError] = []
         for number in sorted(number for number in self.eager if number < bound):
             if self._notes is not None:
@@ -308,7 +308,7 @@ class TumblingJoin(ClosingWindows):
 
     @property
     def rows(self) -> dict[Side, list[Prepared]]:
-        """All rows that are held, in the order of their arrival within a window."""
+        """All stored rows, in order of arrival within a window."""
         held = {side: [each.batch for each in self.pending[side].waiting] for side in SIDES}
         for window in self.eager.values():
             for side in SIDES:
@@ -336,7 +336,7 @@ class TumblingJoin(ClosingWindows):
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """When the first window begins that is open, and when it ends; None if none is."""
+        """When the first open window begins and ends; None if no window is open."""
         part = self.plan.window_part
         assert part is not None
         waiting = [each.first for pending in self.pending.values() for each in pending.waiting]

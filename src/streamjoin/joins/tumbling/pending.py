@@ -1,8 +1,8 @@
-"""Rows that wait until their tumbling windows close, of one side.
+"""The rows of one side that wait until their tumbling windows close.
 
-Batches are kept as they come, small ones put together, and the rows of each are in the order of
-their windows, those of one window as they came. So what is due stands at the front of a batch, and
-to drop it moves the place where the batch begins::
+Batches are kept as they arrive, with small ones combined. The rows of a batch are in the order of
+their windows, and within a window in order of arrival. So rows that are due are at the front of a
+batch, and dropping them only moves the place where the batch begins::
 
     windows     3 3 3 4 4 4 4 5 5 5 5 6 6 6 6
     bound 4    |due .|still waits . . . . . .|
@@ -11,11 +11,11 @@ to drop it moves the place where the batch begins::
 Invariants, of each batch (`check`):
 
 1. the numbers of its windows never fall, and ``first`` and ``last`` are those at its ends;
-2. more than half of the rows that its memory holds still wait.
+2. more than half of the rows in its memory still wait.
 
-A row is copied when it comes, and less than once more, on average, because the memory of rows that
-are gone is given back: the rest is copied when half of them are gone or more. Small batches that
-are put together are copied a few times.
+A row is copied when it arrives and, on average, less than once more to free the memory of dropped
+rows: the rest is copied when at least half are gone. Small batches that are combined are copied a
+few times.
 """
 
 from collections.abc import Mapping
@@ -50,17 +50,17 @@ class Waiting:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that are held."""
+        """Bytes of its memory."""
         return self.whole.rows.nbytes + self.whole.keys.nbytes
 
     def count_before(self, bound: int) -> int:
-        """Return how many rows are of windows before ``bound``."""
+        """Return how many rows are in windows before ``bound``."""
         if self.last < bound:  # which may be greater than any key
             return len(self.batch)
         return int(np.searchsorted(window_numbers(self.batch), bound))
 
     def without(self, count: int) -> "Waiting":
-        """Return what is left without the first rows."""
+        """Return the batch without its first rows."""
         if 2 * (len(self.batch) - count) > len(self.whole):
             return Waiting(self.whole, self.batch.take(slice(count, None)))
         rest = self.batch.take(np.arange(count, len(self.batch)))
@@ -68,7 +68,7 @@ class Waiting:
 
 
 def distinct_numbers(numbers: Keys) -> set[int]:
-    """Return the different ones of numbers that never fall."""
+    """Return the distinct ones of numbers that never fall."""
     return set(numbers[np.flatnonzero(np.diff(numbers, prepend=numbers[:1] - 1))].tolist())
 
 
@@ -80,7 +80,7 @@ def take_places(
 
 
 def sort_by_window(batch: Prepared) -> Prepared | None:
-    """Return a copy in the order of windows, rows of one as they came; None if it is so already."""
+    """Return a copy sorted stably by window; None if the batch is sorted already."""
     numbers = window_numbers(batch)
     if (numbers[1:] >= numbers[:-1]).all():
         return None
@@ -93,20 +93,20 @@ class Pending:
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limits = limits
         self.waiting: list[Waiting] = []
-        self._before: list[tuple[int, list[Waiting]]] | None = None  # what was put together since
+        self._before: list[tuple[int, list[Waiting]]] | None = None  # what was combined since
 
     def begin(self) -> None:
-        """Begin something that `undo` takes out again, as long as nothing is dropped."""
+        """Begin a step that `undo` can remove, as long as nothing is dropped."""
         self._before = []
 
     def undo(self) -> None:
-        """Take out what has come since `begin`."""
+        """Remove what was inserted since `begin`."""
         while self._before:
             first, replaced = self._before.pop()
             self.waiting[first:] = replaced
 
     def conclude(self) -> None:
-        """Keep what has come."""
+        """Keep what was inserted since `begin`."""
         self._before = None
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Pending:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows and their keys, those that are gone but not yet given back included."""
+        """Bytes of the rows and their keys, including dropped ones not yet freed."""
         return sum(each.nbytes for each in self.waiting)
 
     @property
@@ -127,7 +127,7 @@ class Pending:
         }
 
     def insert(self, batch: Prepared) -> None:
-        """Let rows wait."""
+        """Store rows until their windows close."""
         if len(batch):
             self._append(sort_by_window(batch) or batch.copy())
 
@@ -140,7 +140,7 @@ class Pending:
         if first < len(self.waiting):
             try:
                 one = concatenate([*(each.batch for each in self.waiting[first:]), new])
-            except SchemaError:  # more text than fits into one batch: they stay apart
+            except SchemaError:  # more text than fits into one batch: they stay separate
                 first = len(self.waiting)
             else:
                 new = sort_by_window(one) or one
@@ -149,7 +149,7 @@ class Pending:
         self.waiting[first:] = [Waiting(new, new)]
 
     def select_windows(self, first: int, bound: int) -> Prepared | None:
-        """Return the rows of windows from ``first`` on, before ``bound``; they go on waiting."""
+        """Return the rows of windows from ``first`` to before ``bound``, and keep them."""
         selected = [
             each.batch.take(slice(each.count_before(first), each.count_before(bound)))
             for each in self.waiting

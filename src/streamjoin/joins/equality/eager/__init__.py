@@ -1,1 +1,1 @@
-"""Eager algorithms: they join tuples as they come (SHJ and PMJ, spread by JM or JB)."""
+"""Eager algorithms: they join tuples as they arrive (SHJ and PMJ, spread by JM or JB)."""

@@ -6,15 +6,15 @@
     tuples   4: row 7, before it 1               in the order they came: their row, and the tuple
              1: row 3, before it none            before with the same code
 
-A probe finds one slot, however often its key repeats: it knows its matches by their number and the
-latest of them. Lists are followed when pairs are wanted. Slots move when the table grows, some with
-each insert; tuples and lists never change, so what a probe has found stays true. They are copied to
-a larger array, in time and some with each insert, too.
+A probe finds one slot, however often its key repeats: it learns the number of its matches and the
+latest of them. Lists are followed only when pairs are wanted. When the table grows, slots move, a
+few with each insert; tuples and lists never change, so what a probe has found stays true. They are
+copied to a larger array ahead of time, also a few with each insert.
 
 Invariants, asserted by ``check``:
     1. Those of `slots`.
-    2. A slot's latest tuple, and those before it, descend and are as many as it says; all are
-       in one such list.
+    2. A slot's latest tuple and those before it descend, and are as many as the slot says; every
+       tuple is in exactly one such list.
     3. At most half of the slots are taken, or three quarters of those that are being moved.
 """
 
@@ -51,7 +51,7 @@ from streamjoin.keys.operands import Side
 Tuples = NDArray[np.int32]  # rows, and the tuples before
 ROW, BEFORE = 0, 1
 NONE = np.int32(-1)
-FEWEST = 1 << 6  # slots to begin with: there may be many windows
+FEWEST_SLOTS = 1 << 6  # to begin with: there may be many windows
 NO_SLOTS: Slots = np.empty(0, np.uint32)
 
 
@@ -63,7 +63,7 @@ def code_of(word: Int) -> Int:
 
 @inlined
 def look_up(slots: Slots, code: Int, i: Int, latest: RowIds, counts: RowIds) -> Int:
-    """Write down what a probe has found; return how many tuples that are."""
+    """Write down what a probe has found; return the number of tuples."""
     at = slot_of(slots, code)
     latest[i], counts[i] = np.int32(slots[at + LATEST]), np.int32(slots[at + TUPLES])
     return counts[i]
@@ -94,7 +94,7 @@ def insert(words: Words, first: Int, tuples: Tuples, slots: Slots) -> int:
 def insert_growing(
     words: Words, first: Int, tuples: Tuples, small: Slots, slots: Slots, growth: Positions
 ) -> int:
-    """Do as `insert` does, while slots are moved."""
+    """Do the same as `insert` while slots are being moved."""
     new, last = 0, words.size - 1
     for i in range(words.size):
         ask_for(code_of(words[min(i + AHEAD, last)]), small, slots, growth)
@@ -110,7 +110,7 @@ def insert_growing(
 
 @kernel
 def probe(words: Words, latest: RowIds, counts: RowIds, slots: Slots) -> int:
-    """Find the latest tuple with the code of each word, and their number; return that of all."""
+    """Find the latest tuple with the code of each word, and how many there are; return the sum."""
     total, last = 0, words.size - 1
     for i in range(words.size):
         prefetch(slots, home_of(slots, code_of(words[min(i + AHEAD, last)])))
@@ -122,7 +122,7 @@ def probe(words: Words, latest: RowIds, counts: RowIds, slots: Slots) -> int:
 def probe_growing(
     words: Words, latest: RowIds, counts: RowIds, small: Slots, slots: Slots, growth: Positions
 ) -> int:
-    """Do as `probe` does, while slots are moved."""
+    """Do the same as `probe` while slots are being moved."""
     total, last = 0, words.size - 1
     for i in range(words.size):
         ask_for(code_of(words[min(i + AHEAD, last)]), small, slots, growth)
@@ -146,8 +146,8 @@ def follow(
 ) -> tuple[RowIds, RowIds, int]:
     """Write out the pairs numbered ``first`` to ``last``.
 
-    The pairs before may have ended within a list: ``number`` is the tuple to go on with, and so is
-    what is returned.
+    The last call may have ended within a list: ``number`` is the tuple to go on with. Returns the
+    same for the next call.
     """
     size = last - first
     probes, found = np.empty(size, np.int32), np.empty(size, np.int32)
@@ -189,11 +189,11 @@ class CodeTable:
 
     def __init__(self) -> None:
         self.size, self.codes = 0, 0
-        self.slots = make_slots(FEWEST)
-        self.small = NO_SLOTS  # those of before, while they are moved
+        self.slots = make_slots(FEWEST_SLOTS)
+        self.small = NO_SLOTS  # the previous slots, while they are being moved
         self.growth: Positions = np.zeros(3, np.int64)
-        self.tuples: Tuples = np.empty((2, FEWEST), np.int32)
-        self.larger: Tuples | None = None  # those to come, into which tuples are copied
+        self.tuples: Tuples = np.empty((2, FEWEST_SLOTS), np.int32)
+        self.larger: Tuples | None = None  # the next array, while tuples are being copied to it
         self.copied = 0
 
     def __len__(self) -> int:
@@ -227,7 +227,7 @@ class CodeTable:
         return Piece(probing, rows_of(words), found)
 
     def _make_room(self, count: int) -> None:
-        """Grow before tuples come, as if all had new codes."""
+        """Make room for new tuples, as if all had new codes."""
         self._grow(count)
         needed, room = self.size + count, self.tuples.shape[1]
         if 4 * needed > 3 * room and (self.larger is None or needed > self.larger.shape[1]):
@@ -240,7 +240,7 @@ class CodeTable:
                 self.tuples, self.larger = self.larger, None
 
     def _grow(self, count: int) -> None:
-        """Move some slots, and have more of them if so many codes would be too many."""
+        """Move some slots; start a larger table if ``count`` more codes would be too many."""
         while True:
             if self.small.size and move_some(*self._tables, MOVES * count):
                 self.small = NO_SLOTS

@@ -4,8 +4,8 @@ Within a group it is as in a join matrix; groups of one core are a partition by 
 
     codes 0.. -> group 0: a matrix of g cores        codes 8.. -> group 1: another
 
-The study's code notes down where it has sent each tuple, which is most of what it costs there. The
-code of a tuple tells its group, and its turn its core, so nothing has to be noted.
+The code of Zhang et al. records where it has sent each tuple, which is most of the cost there. Here
+a tuple's code gives its group, and its turn gives its core, so nothing needs to be recorded.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class JoinBiclique:
         return [piece for pieces in found for piece in pieces]
 
     def close(self) -> list[Piece]:
-        """Return the matches that only the end gives."""
+        """Return the matches that are found only at the end."""
         found = share(lambda group: group.close(), self.groups, len(self.groups))
         return [piece for pieces in found for piece in pieces]
 

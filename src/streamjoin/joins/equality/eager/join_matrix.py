@@ -20,7 +20,7 @@ class JoinMatrix:
 
     def __init__(self, make_core: Callable[[], Eager], threads: int = 1) -> None:
         self.cores: Sequence[Eager] = [make_core() for _ in range(threads)]
-        self.rows = 0  # of right, so far: whose turn it is
+        self.rows = 0  # right rows so far, which give the turn
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -40,7 +40,7 @@ class JoinMatrix:
         return [piece for pieces in found for piece in pieces]
 
     def close(self) -> list[Piece]:
-        """Return the matches that only the end gives."""
+        """Return the matches that are found only at the end."""
         found = share(lambda core: core.close(), self.cores, len(self.cores))
         return [piece for pieces in found for piece in pieces]
 

@@ -1,14 +1,15 @@
-"""PMJ, the progressive merge join: sort and join what has come, and the rest at the end (3.2.1).
+"""PMJ, the progressive merge join: sorts and joins in portions, and the rest at the end (3.2.1).
 
-As soon as ``delta`` tuples have come, those of each side are sorted into a run, and the two runs
+As soon as ``delta`` tuples have arrived, those of each side are sorted into a run, and the two runs
 are joined. When the window closes, all runs of a side are merged, and the pairs are found whose
-tuples are in runs that did not come together::
+tuples are in runs of different portions::
 
     left     run 0 | run 1 | run 2        now     0-0   1-1   2-2
     right    run 0 | run 1 | run 2        at end  0-1 0-2 1-0 1-2 2-0 2-1
 
-Rows come in their order, so a run is a stretch of rows; of the left tuples with one code, those
-that came with a right tuple lie side by side: what is left are those before and those behind.
+Rows are numbered in order of arrival, so a run is a range of rows. Of the left tuples with one
+code, those in the same portion as a right tuple are contiguous; what remains to be joined are those
+before and those after.
 """
 
 import numpy as np
@@ -48,7 +49,7 @@ def leave_out(
     behind: RowIds,
     rest: RowIds,
 ) -> tuple[int, int]:
-    """Cut from each right tuple's left ones those of its own run: some before, some behind it.
+    """Leave out the left tuples of a right tuple's own run; keep those before and after it.
 
     Runs begin with the rows ``left_firsts`` and ``right_firsts``, and end with the next one's.
     """
@@ -76,13 +77,13 @@ class SortedRuns:
         self.firsts: list[int] = []  # the first row of each run
 
     def add(self, words: Words) -> None:
-        """Let tuples wait."""
+        """Add tuples, to be sorted later."""
         if words.size:
             self.waiting.append(words)
             self.count += words.size
 
     def sort(self) -> Words:
-        """Make a run of what waits."""
+        """Make a run of the waiting tuples."""
         run = np.concatenate(self.waiting) if self.waiting else NO_WORDS
         self.firsts.append(int(run[0] & np.uint64(2**32 - 1)) if run.size else -1)
         run.sort()
@@ -97,7 +98,7 @@ class SortedRuns:
 
     @property
     def bounds(self) -> Positions:
-        """The first row of each run; of one without rows, that of the next; at last, no row's."""
+        """The first row of each run (of an empty one, that of the next), and the last one's end."""
         bounds = np.array([*self.firsts, 2**31])
         for at in range(bounds.size - 2, -1, -1):
             if bounds[at] < 0:
@@ -123,7 +124,7 @@ class PMJ:
         return self.phases.seconds
 
     def push(self, left: Words, right: Words) -> list[Piece]:
-        """Take tuples in; once enough have come, return what matches among these."""
+        """Take in tuples; once there are enough, return the matches among them."""
         found, half = [], max(self.delta // 2, 1)
         for first in range(0, max(left.size, right.size), half):
             checkpoint()

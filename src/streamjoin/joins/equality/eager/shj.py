@@ -1,11 +1,11 @@
-"""SHJ, the symmetric hash join: two tables, and each tuple is built into one and probes the other.
+"""SHJ, the symmetric hash join: each tuple is inserted into one table and probes the other.
 
-What comes together is one step (3.2.1): left tuples probe right ones and are built in, then right
-tuples do, so a pair within a step is found once, by its right tuple.
+Tuples pushed together are one step (3.2.1): left tuples probe the right table and are inserted,
+then right tuples do the same, so a pair within a step is found once, by its right tuple.
 
-Over a join matrix (JM) left tuples go to all cores and right ones to one each in turn, as in
-`join_matrix`, so every core would have the same left table. There is one for all of them: while a
-thread builds left tuples in, the others probe the cores' right tables; then all probe it::
+Over a join matrix (JM), left tuples go to all cores and right ones to one each in turn, as in
+`join_matrix`, so every core would have the same left table. They share one instead: while one
+thread inserts left tuples, the others probe the cores' right tables; then all probe it::
 
               left tuples                          right tuples
     core 0    probe right table 0 |                probe left table, build into right table 0
@@ -23,17 +23,17 @@ from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.keys.operands import Side
 
-STEP = 1 << 16  # tuples of a side that are built in at once, however many have come
-PART = 1 << 14  # left tuples that probe at once, while others are built in
+STEP_TUPLES = 1 << 16  # tuples of a side that are inserted at a time, however many there are
+PART_TUPLES = 1 << 14  # left tuples that probe at a time while others are inserted
 
 
 class SHJ:
-    """Cores that have all left tuples in common, and each a share of the right ones."""
+    """Cores that share all left tuples, and have a part of the right ones each."""
 
     def __init__(self, threads: int = 1) -> None:
         self.phases = Phases()
         self.left, self.rights = CodeTable(), [CodeTable() for _ in range(threads)]
-        self.rows = 0  # of right, so far: whose turn it is
+        self.rows = 0  # right rows so far, which give the turn
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -41,26 +41,29 @@ class SHJ:
         return self.phases.seconds
 
     def push(self, left: Words, right: Words) -> list[Piece]:
-        """Take tuples in, and return what they and those before them match."""
+        """Take in tuples, and return their matches with each other and with earlier ones."""
         found: list[Piece | None] = []
-        for first in range(0, max(left.size, right.size), STEP):
+        for first in range(0, max(left.size, right.size), STEP_TUPLES):
             checkpoint()
-            span = slice(first, first + STEP)
+            span = slice(first, first + STEP_TUPLES)
             found += self._push_left(left[span]) if first < left.size else []
             found += self._push_right(right[span]) if first < right.size else []
         return [piece for piece in found if piece is not None]
 
     def _push_left(self, words: Words) -> list[Piece | None]:
-        """Build left tuples in, and probe all right ones."""
+        """Insert left tuples, and probe all right tables with them."""
         tasks: list[Callable[[], Piece | None]] = [partial(self._build, self.left, words)]
         for table in self.rights:
             if len(table):
-                parts = (words[first : first + PART] for first in range(0, words.size, PART))
+                parts = (
+                    words[first : first + PART_TUPLES]
+                    for first in range(0, words.size, PART_TUPLES)
+                )
                 tasks += [partial(self._probe, table, part, "left") for part in parts]
         return share(lambda task: task(), tasks, threads_for(words.size, len(self.rights)))
 
     def _push_right(self, words: Words) -> list[Piece | None]:
-        """Probe all left tuples, and build right ones in, each core its own."""
+        """Probe the left table, and insert right tuples; each core does its own."""
         count = len(self.rights)
 
         def work(core: int) -> Piece | None:

@@ -1,13 +1,13 @@
-"""The slots of a hash table of codes, which grows little by little, so that nobody waits for it.
+"""The slots of a hash table of codes, which grows in small steps, so that no insert takes long.
 
-A slot has a code, how many tuples have it, and the latest of them (`code_table`). A code belongs to
-the slot that its last bits tell; if that is taken, to the next one that is not (linear probing).
+A slot has a code, how many tuples have it, and the latest of them (`code_table`). The last bits of
+a code give its slot; if that is taken, the code goes to the next free one (linear probing).
 
-To move all slots into a larger table at once takes 13 ms for a million codes, and rows that come
-meanwhile wait. So both are kept, and each insert moves some slots over first. What belongs to one
-slot may belong to one in each ``part`` of the larger table, which has as many slots as the small
-one. All of it begins at ``origin``, behind an empty slot, and goes round; and as much of each part
-is cleared as may be looked at (drawn with origin 0)::
+Moving all slots into a larger table at once takes 13 ms for a million codes, while new rows wait.
+So both tables are kept, and each insert first moves some slots. What belongs to one slot may belong
+to one in each ``part`` of the larger table; a part has as many slots as the small table. Moving
+begins at ``origin``, after an empty slot, and wraps around; in each part, only as many slots are
+cleared as may be looked at (drawn with origin 0)::
 
     small    .  .  .  .  18 25 .  27     moved 4
     slots    .  11 .  03 .  ?  ?  ?      .  .  02 .  .  ?  ?  ?      cleared 5, in two parts
@@ -15,11 +15,11 @@ is cleared as may be looked at (drawn with origin 0)::
     a code that belongs to the first 4 small slots is in ``slots``, any other one in ``small``
 
 Invariants, asserted by ``check_slots``:
-    1. A code has one slot: in ``slots`` if what it belongs to in ``small`` has been moved, or if
-       there is none; otherwise in ``small``. No slot is empty between it and where it belongs.
-    2. While it grows, the last slot that is cleared of a part is empty: nobody looks beyond it.
-What is moved has left empty slots, so clusters that go round the end find room there.
-Costs: O(1) for a code that comes; of it, `MOVES` small slots are looked at while the table grows.
+    1. A code has one slot: in ``slots`` if its slot in ``small`` has been moved, or if there is no
+       small table; otherwise in ``small``. No slot is empty between it and where it belongs.
+    2. While the table grows, the last cleared slot of a part is empty: no search goes beyond it.
+Moved codes leave empty slots, so clusters that wrap around the end find room there.
+Costs: O(1) per code; while the table grows, that includes looking at `MOVES` small slots.
 """
 
 import numpy as np
@@ -28,25 +28,25 @@ from numpy.typing import NDArray
 from streamjoin.kernels.compile import Int, Positions, inlined, kernel
 from streamjoin.kernels.prefetch import prefetch
 
-Slots = NDArray[np.uint32]  # four numbers a slot
+Slots = NDArray[np.uint32]  # four numbers per slot
 SLOT = 4
-CODE, TUPLES, LATEST = 0, 1, 2  # the numbers of a slot; the fourth is nothing
+CODE, TUPLES, LATEST = 0, 1, 2  # the numbers of a slot; the fourth is unused
 ORIGIN, MOVED, CLEARED = (
     0,
     1,
     2,
 )  # what ``growth`` has, counted in slots, the last two from the first on
-MOVES = 16  # slots for each tuple that comes: a table that is half full is moved in time
-LEAST_CLEARED, CLEARED_AT_ONCE = 64, 1024  # slots of a part beyond those that are moved
+MOVES = 16  # slots per inserted tuple, so that a half-full table is moved in time
+LEAST_CLEARED, CLEARED_AT_ONCE = 64, 1024  # slots of a part beyond the moved ones
 
 
 def reserve_slots(count: int) -> Slots:
-    """Allocate so many slots, a power of two, which are not cleared."""
-    return np.empty(SLOT * count, np.uint32)  # zeros would have small pages
+    """Allocate ``count`` slots, a power of two, without clearing them."""
+    return np.empty(SLOT * count, np.uint32)  # np.zeros would use small pages
 
 
 def make_slots(count: int) -> Slots:
-    """Allocate so many slots, and clear them."""
+    """Allocate ``count`` slots, and clear them."""
     slots = reserve_slots(count)
     slots.fill(0)
     return slots
@@ -54,13 +54,13 @@ def make_slots(count: int) -> Slots:
 
 @inlined
 def home_of(slots: Slots, code: Int) -> Int:
-    """Return where the slot is that a code belongs to."""
+    """Return the place of the slot that a code belongs to."""
     return (np.int64(code) * SLOT) & (slots.size - 1)
 
 
 @inlined
 def slot_of(slots: Slots, code: Int) -> Int:
-    """Return where the slot of a code is, or the empty one where it belongs."""
+    """Return the place of a code's slot, or of the empty slot it would take."""
     at = home_of(slots, code)
     while slots[at + TUPLES] != 0 and slots[at + CODE] != code:
         at = (at + SLOT) & (slots.size - 1)
@@ -85,7 +85,7 @@ def ask_for(code: Int, small: Slots, slots: Slots, growth: Positions) -> None:
 
 @inlined
 def clear_until(slots: Slots, small: Slots, growth: Positions, count: Int) -> None:
-    """Clear at least so many slots of each part, from the origin on; never less than before."""
+    """Clear at least ``count`` slots of each part, from the origin on; never fewer than before."""
     first, end = growth[CLEARED], min(max(count, growth[CLEARED]), small.size // SLOT)
     begin, size = (SLOT * (growth[ORIGIN] + first)) & (small.size - 1), SLOT * (end - first)
     before_wrap = min(size, small.size - begin)
@@ -97,7 +97,7 @@ def clear_until(slots: Slots, small: Slots, growth: Positions, count: Int) -> No
 
 @inlined
 def keep_clear(slots: Slots, small: Slots, growth: Positions, at: Int) -> None:
-    """Clear more, if the last slot that is cleared of a part has been taken."""
+    """Clear more slots if the last cleared one of a part has been taken."""
     place = (at // SLOT - growth[ORIGIN]) & (small.size // SLOT - 1)
     if place == growth[CLEARED] - 1:
         clear_until(slots, small, growth, growth[CLEARED] + LEAST_CLEARED)
@@ -105,7 +105,7 @@ def keep_clear(slots: Slots, small: Slots, growth: Positions, at: Int) -> None:
 
 @kernel
 def first_after_empty(slots: Slots) -> int:
-    """Return the slot behind the first empty one: what is moved begins there."""
+    """Return the slot after the first empty one, where moving begins."""
     at = 0
     while slots[at + TUPLES] != 0:
         at += SLOT
@@ -114,7 +114,7 @@ def first_after_empty(slots: Slots) -> int:
 
 @kernel
 def move_some(small: Slots, slots: Slots, growth: Positions, count: Int) -> bool:
-    """Move as many small slots or more, up to the end of a cluster; tell whether all are moved."""
+    """Move at least ``count`` small slots, up to the end of a cluster; tell if all are moved."""
     last, place = small.size // SLOT, growth[MOVED]
     end = min(place + count, last)
     while True:

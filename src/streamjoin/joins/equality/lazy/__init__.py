@@ -1,1 +1,1 @@
-"""Lazy algorithms: they join a window whose tuples are all there (NPJ, PRJ, MWay, MPass)."""
+"""Lazy algorithms: they join a window once it is complete (NPJ, PRJ, MWay, MPass)."""

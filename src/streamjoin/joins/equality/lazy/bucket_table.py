@@ -1,13 +1,13 @@
 """A hash table without slack: words in the order of their buckets, equal codes side by side.
 
-The first bits of a code, after those that all words here have in common, are its bucket; so buckets
-are ranges of codes, and a table is words that are almost sorted::
+The first bits of a code, after those that all words here share, are its bucket. So buckets are
+ranges of codes, and a table is an array of almost sorted words::
 
     ends     0 . 2 . 2 . 5        bucket b has the words from ends[b] to ends[b + 1]
     words    17 1C | | 3A 3A 3F   sorted within a bucket: equal codes lie side by side
 
-There are about as many buckets as words, so most have one word, two or none. A key that repeats a
-million times makes a bucket of a million words, that are in order as they come.
+There are about as many buckets as words, so most have no word, one or two. A key that repeats a
+million times makes a bucket of a million words, which are already in order.
 """
 
 import numpy as np
@@ -17,11 +17,11 @@ from streamjoin.joins.equality.words import Words
 from streamjoin.kernels.compile import Int, RowIds, inlined, kernel
 
 Ends = RowIds  # places in a table have 32 bits
-SMALL = 32  # words that an insertion sort puts in order
+SMALL_WORDS = 32  # up to this many are sorted by insertion
 
 
 def bits_for(rows: int) -> int:
-    """Return how many bits give every row a bucket, about; at least one.
+    """Return how many bits give about one bucket per row; at least one.
 
     >>> bits_for(0), bits_for(1), bits_for(1000), bits_for(1 << 20)
     (1, 1, 10, 20)
@@ -31,10 +31,10 @@ def bits_for(rows: int) -> int:
 
 @kernel
 def merge_rising(words: Words) -> None:
-    """Sort words by merging the stretches that ascend already.
+    """Sort words by merging the stretches that already ascend.
 
-    A bucket with a frequent key and a few others is a few of them. Numba's quicksort would need
-    quadratic time for it: its pivots come from the ends and the middle.
+    A bucket with one frequent key and a few others has few such stretches. Numba's quicksort would
+    take quadratic time: its pivots come from the ends and the middle.
     """
     runs = 1
     for i in range(1, words.size):
@@ -62,7 +62,7 @@ def sort_buckets(words: Words, ends: Ends) -> None:
             at += 1
         if at == last:
             continue
-        if last - first > SMALL:
+        if last - first > SMALL_WORDS:
             merge_rising(words[first:last])
             continue
         for i in range(at, last):

@@ -9,7 +9,7 @@ from streamjoin.kernels.compile import Positions
 
 
 class MPass(SortJoin):
-    """A sort join whose runs are read and written once a pass, each word with one comparison."""
+    """A sort join whose runs are read and written once per pass, with one comparison per word."""
 
     def merge(self, words: Words, starts: Positions) -> Words:
         """Return the words of sorted runs, sorted."""

@@ -1,9 +1,9 @@
 """NPJ, the no-partitioning join: one hash table for all threads (3.1).
 
-Left rows are built into it, right rows probe it, an even chunk a thread. While they build, threads
-would have to latch buckets; instead each has its own range of buckets, and first takes from all
-left words those that belong there. Reading all words and copying some costs less than a locked
-instruction for each, which would wait for its cache miss before the next could begin.
+Left rows are inserted, right rows probe, an even chunk per thread. To insert side by side, threads
+would have to latch buckets. Instead each has its own range of buckets, and first copies the left
+words that belong there. Reading all words and copying some costs less than a locked instruction per
+word, which would wait for its cache miss before the next could begin.
 """
 
 from itertools import pairwise
@@ -13,7 +13,7 @@ import numpy as np
 from streamjoin.joins.equality.lazy.bucket_table import Ends, bits_for, find_run, sort_buckets
 from streamjoin.joins.equality.lazy.partitioning import SLICE, chunks
 from streamjoin.joins.equality.phases import Phases
-from streamjoin.joins.equality.pieces import Piece, even
+from streamjoin.joins.equality.pieces import Piece, even_out
 from streamjoin.joins.equality.words import PAD, Words
 from streamjoin.kernels.compile import Int, RowIds, inlined, kernel
 from streamjoin.kernels.interrupts import checkpoint
@@ -23,7 +23,7 @@ from streamjoin.kernels.threads import share
 
 @inlined
 def bucket_of(words: Words, place: Int, shift: Int) -> Int:
-    """Return the bucket of a word; behind the last one, that of the last."""
+    """Return the bucket of a word; past the end, that of the last word."""
     return np.int64(words[min(place, words.size - 1)] >> shift)
 
 
@@ -31,7 +31,7 @@ def bucket_of(words: Words, place: Int, shift: Int) -> Int:
 def take_own(words: Words, shift: Int, first: Int, last: Int, taken: Words) -> int:
     """Copy the words of the buckets from ``first`` to ``last``; return how many there are.
 
-    Others are written too, where the next one overwrites them: a branch would be a guess.
+    Other words are written too, and overwritten by the next: a branch would be unpredictable.
     """
     bits, low, own = np.uint64(shift), np.uint64(first), np.uint64(last - first)
     count: Int = 0
@@ -43,7 +43,7 @@ def take_own(words: Words, shift: Int, first: Int, last: Int, taken: Words) -> i
 
 @kernel
 def count_words(words: Words, shift: Int, ends: Ends) -> None:
-    """Count the words of each bucket, one place behind."""
+    """Count the words of each bucket, one place further on."""
     bits = np.uint64(shift)
     for i in range(words.size):
         prefetch(ends, bucket_of(words, i + AHEAD, bits) + 1)
@@ -52,7 +52,7 @@ def count_words(words: Words, shift: Int, ends: Ends) -> None:
 
 @kernel
 def build(words: Words, shift: Int, ends: Ends, table: Words) -> None:
-    """Put words into their buckets, whose places are one behind until they are full."""
+    """Put words into their buckets; ``ends`` are starts until the buckets are full."""
     bits = np.uint64(shift)
     for i in range(words.size):
         prefetch(ends, bucket_of(words, i + 2 * AHEAD, bits) + 1)
@@ -65,7 +65,7 @@ def build(words: Words, shift: Int, ends: Ends, table: Words) -> None:
 
 @kernel
 def add_up(ends: Ends, first: Int, last: Int, start: Int) -> int:
-    """Turn the counts of buckets, each one place behind, into where they begin."""
+    """Turn the counts of buckets, each one place further on, into where they begin."""
     at: Int = np.int32(start)
     for bucket in range(first, last):
         count = ends[bucket + 1]
@@ -116,12 +116,12 @@ class NPJ:
                 total = probe(words, shift, ends, table, starts, counts)
                 return Piece.of("right", words, starts, counts, total, table)
 
-            return even(share(look, chunks(right, threads), threads), threads)
+            return even_out(share(look, chunks(right, threads), threads), threads)
 
     def _build(self, words: Words, shift: int, buckets: int) -> tuple[Ends, Words]:
-        """Make the table, each thread its range of buckets."""
+        """Make the table; each thread fills its range of buckets."""
         threads = self.threads
-        ends = np.empty(buckets + 1, np.int32)  # zeros would have small pages
+        ends = np.empty(buckets + 1, np.int32)  # np.zeros would use small pages
         ends.fill(0)
         table = np.empty(words.size + PAD, np.uint64)
         ranges = list(pairwise(buckets * number // threads for number in range(threads + 1)))

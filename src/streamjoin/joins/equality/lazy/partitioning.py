@@ -1,7 +1,7 @@
-"""Cutting words into partitions by ranges of their codes, with several threads.
+"""Cuts words into partitions by ranges of their codes, with several threads.
 
-Each thread counts its chunk, then writes it to where its words of each partition belong: behind
-those of the chunks before it. So no two threads write to one place, and rows stay in their order::
+Each thread counts the words of its chunk by partition, then writes them to their places, after
+those of earlier chunks. So no two threads write to the same place, and rows keep their order::
 
     chunk 0   b a b       counts  a 1, b 2      a a b b b
     chunk 1   b a                 a 1, b 1      0 1 0 0 1     written by thread
@@ -16,9 +16,9 @@ from streamjoin.kernels.compile import Int, Positions, inlined, kernel
 from streamjoin.kernels.prefetch import prefetch
 from streamjoin.kernels.threads import share
 
-CHUNK = 1 << 16  # words that are worth a thread
+CHUNK_WORDS = 1 << 16  # worth a thread
 SLICE = 1 << 22  # words before the next checkpoint: a tenth of a second
-LINE = 8  # words of a cache line
+LINE_WORDS = 8  # per cache line
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Partitioned:
 
 @inlined
 def part_of(word: Int, parts: Int) -> Int:
-    """Return which of ``parts`` even ranges a code is in: of 2**n, the number of its first bits."""
+    """Return which of ``parts`` even ranges a code is in; for 2**n parts, its first n bits."""
     half = np.uint64(32)
     return np.int64(((word >> half) * parts) >> half)
 
@@ -51,8 +51,8 @@ def count_words(words: Words, counts: Positions) -> None:
 def scatter(words: Words, slots: Positions, scattered: Words) -> None:
     """Write words to the next slots of their partitions.
 
-    A partition's next cache line is asked for while this one fills: where there are thousands, to
-    wait for it takes as long as all the rest.
+    A partition's next cache line is prefetched while the current one fills: with thousands of
+    partitions, waiting for it would take as long as all the rest.
     """
     parts = np.uint64(slots.size)
     for i in range(words.size):
@@ -60,19 +60,19 @@ def scatter(words: Words, slots: Positions, scattered: Words) -> None:
         part = part_of(word, parts)
         slot = slots[part]
         slots[part] = slot + 1
-        prefetch(scattered, slot + LINE)
+        prefetch(scattered, slot + LINE_WORDS)
         scattered[slot] = word
 
 
 def chunks(words: Words, threads: int) -> list[Words]:
-    """Cut words into even chunks: one a thread if there are enough, or some if there are many."""
-    count = max(min(threads, max(words.size // CHUNK, 1)), -(-words.size // SLICE))
+    """Cut words into even chunks: one per thread if there are enough words, several if many."""
+    count = max(min(threads, max(words.size // CHUNK_WORDS, 1)), -(-words.size // SLICE))
     cuts = [words.size * number // count for number in range(count + 1)]
     return [words[cuts[number] : cuts[number + 1]] for number in range(count)]
 
 
 def split(words: Words, parts: int, threads: int) -> Partitioned:
-    """Return words by even ranges of codes, any number of them; rows in their order."""
+    """Partition words by any number of even ranges of codes; rows keep their order."""
     if parts == 1:
         return Partitioned(words, np.array([0, words.size]))
     cut = chunks(words, threads)
@@ -87,11 +87,11 @@ def split(words: Words, parts: int, threads: int) -> Partitioned:
 
 
 def partition(words: Words, bits: int, threads: int) -> Partitioned:
-    """Return words by the first ``bits`` of their codes; rows in their order."""
+    """Partition words by the first ``bits`` of their codes; rows keep their order."""
     return split(words, 1 << bits, threads)
 
 
 def split_evenly(words: Words, count: int, threads: int) -> list[Words]:
-    """Return words as any number of parts, each of codes that no other has; rows in their order."""
+    """Split words into ``count`` parts that share no code; rows keep their order."""
     parts = split(words, count, threads)
     return [parts[number] for number in range(count)]

@@ -1,8 +1,8 @@
 """PRJ, the parallel radix join: partitions that fit into the cache, a hash join in each (3.1).
 
-Both sides are cut by the first ``bits`` of their codes; then threads take runs of partitions. Each
-makes a table of its left words, by the bits that follow, and probes it with the right ones; all
-that it touches at random is in the cache. The table takes the place of its words.
+Both sides are partitioned by the first ``bits`` of their codes; then threads take runs of
+partitions. A thread makes a table of a partition's left words, by the bits that follow, and probes
+it with the right ones; all random accesses stay in the cache. The table replaces its words.
 """
 
 from itertools import pairwise
@@ -14,21 +14,21 @@ from streamjoin.indexes.catalogue import MOST_BITS
 from streamjoin.joins.equality.lazy.bucket_table import Ends, bits_for, find_run, sort_buckets
 from streamjoin.joins.equality.lazy.partitioning import SLICE, Partitioned, partition
 from streamjoin.joins.equality.phases import Phases
-from streamjoin.joins.equality.pieces import Piece, even
+from streamjoin.joins.equality.pieces import Piece, even_out
 from streamjoin.joins.equality.words import CODE_BITS, Words, uppers_of
 from streamjoin.kernels.compile import Int, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share
 
-PART = 1 << 13  # left words of a partition: 64 KB, and as much for its table
-CHOSEN_BITS = 12  # at most; beyond, there are too many places to write to at a time
-SHARES = 4  # runs of partitions for each thread, so that none waits long for the last
+PART_WORDS = 1 << 13  # left words per partition: 64 KB, and as much for its table
+CHOSEN_BITS = 12  # at most; with more, there are too many places to write to at a time
+SHARES = 4  # runs of partitions per thread, so that none waits long for the last
 
 
 @kernel
 def make_table(words: Words, first: Int, shift: Int, ends: Ends, spare: Words) -> None:
-    """Bring the words of one partition into the order of their buckets, by way of ``spare``.
+    """Sort the words of one partition by bucket, by way of ``spare``.
 
-    ``shift`` are the bits before and behind those of the bucket; ``ends`` count from ``first``.
+    ``shift`` counts the bits before and after those of the bucket; ``ends`` count from ``first``.
     """
     before, behind = shift
     ends[:] = 0
@@ -63,8 +63,8 @@ def join_parts(
 ) -> int:
     """Join partitions one by one; return the number of matches.
 
-    Left words become tables, partition by partition. In the right ones, the start of their run
-    takes the place of the code; ``counts`` are those of the right words here.
+    Left words become tables, partition by partition. In the right words, the start of the run
+    replaces the code; ``counts`` are the lengths of the runs.
     """
     origin, total, widest = right_starts[0], 0, 1
     half, row = np.uint64(32), np.uint64(2**32 - 1)
@@ -76,7 +76,7 @@ def join_parts(
         first, last = left_starts[part], left_starts[part + 1]
         begin, end = right_starts[part], right_starts[part + 1]
         table_bits = 1
-        # Behind the code are bits of the row, which matching words do not have in common.
+        # After the code come bits of the row, which differ between matching words.
         while (1 << table_bits) < 2 * (last - first) and bits + table_bits < CODE_BITS:
             table_bits += 1
         behind = np.uint64(64 - table_bits)
@@ -94,13 +94,13 @@ def join_parts(
 
 
 class PRJ:
-    """The algorithm; without ``bits``, partitions of about `PART` left words."""
+    """The algorithm; without ``bits``, partitions have about `PART_WORDS` left words."""
 
     def __init__(self, threads: int = 1, bits: int | None = None) -> None:
         if bits is not None and not 0 < bits <= MOST_BITS:
             raise StreamJoinError(
                 f"bits={bits} cannot be taken from codes to make partitions; give 1 to "
-                f"{MOST_BITS}, for 2**{MOST_BITS} partitions at most, or none"
+                f"{MOST_BITS}, for at most 2**{MOST_BITS} partitions, or leave it out"
             )
         self.threads, self.bits, self.phases = threads, bits, Phases()
 
@@ -115,7 +115,7 @@ class PRJ:
             return []
         bits = self.bits
         if bits is None:
-            bits = min(bits_for(left.size // PART), CHOSEN_BITS)
+            bits = min(bits_for(left.size // PART_WORDS), CHOSEN_BITS)
         with self.phases.time("partition"):
             lefts, rights = (partition(words, bits, self.threads) for words in (left, right))
         with self.phases.time("probe"):
@@ -136,12 +136,12 @@ class PRJ:
                 words = rights.words[begin:end]
                 return Piece.of("right", words, uppers_of(words), counts, total, lefts.words)
 
-            found = share(work, shares(lefts, rights, self.threads), self.threads)
-            return even(found, self.threads)
+            found = share(work, cut_shares(lefts, rights, self.threads), self.threads)
+            return even_out(found, self.threads)
 
 
-def shares(left: Partitioned, right: Partitioned, threads: int) -> list[tuple[int, int]]:
-    """Cut partitions into runs of about the same number of words, some for each thread."""
+def cut_shares(left: Partitioned, right: Partitioned, threads: int) -> list[tuple[int, int]]:
+    """Cut partitions into runs of about the same number of words, several per thread."""
     ends = left.starts + right.starts
     count = max(1 if threads == 1 else SHARES * threads, -(-int(ends[-1]) // SLICE))
     wanted = [int(ends[-1]) * number // count for number in range(count + 1)]

@@ -1,4 +1,4 @@
-"""The sort-based joins: partition, sort runs, merge them, and join what is sorted (3.1).
+"""The sort-based joins: they partition, sort runs, merge them, and join the result (3.1).
 
 ::
 
@@ -17,12 +17,12 @@ import numpy as np
 
 from streamjoin.joins.equality.lazy.partitioning import Partitioned, partition
 from streamjoin.joins.equality.phases import Phases
-from streamjoin.joins.equality.pieces import Piece, even
+from streamjoin.joins.equality.pieces import Piece, even_out
 from streamjoin.joins.equality.words import Words
 from streamjoin.kernels.compile import Positions, RowIds, kernel
 from streamjoin.kernels.threads import share
 
-RUN = 1 << 20  # words of a run: smaller ones sort no faster, and have to be merged
+RUN_WORDS = 1 << 20  # smaller runs sort no faster, and have to be merged
 Merge = Callable[[Words, Positions], Words]
 
 
@@ -50,17 +50,17 @@ def join_sorted(left: Words, right: Words, origin: int, starts: RowIds, counts: 
 
 
 def cut_runs(size: int, rows: int) -> Positions:
-    """Return where runs of at most so many rows begin, and the end of the last one."""
+    """Return where runs of at most ``rows`` rows begin, and where the last one ends."""
     count = max(-(-size // rows), 1)
     return np.array([size * number // count for number in range(count + 1)])
 
 
 class SortJoin:
-    """A join by sorting; ``merge`` makes sorted runs one."""
+    """A join by sorting; ``merge`` combines sorted runs into one."""
 
     merge: Merge
 
-    def __init__(self, threads: int = 1, run_rows: int = RUN) -> None:
+    def __init__(self, threads: int = 1, run_rows: int = RUN_WORDS) -> None:
         self.threads, self.run_rows, self.phases = threads, run_rows, Phases()
 
     @property
@@ -91,7 +91,7 @@ class SortJoin:
             merged = share(lambda each: self.merge(*each), runs_of, self.threads)
         with self.phases.time("probe"):
             pairs = list(zip(merged[: 1 << bits], merged[1 << bits :], strict=True))
-            return even(share(lambda each: probe(*each), pairs, self.threads), self.threads)
+            return even_out(share(lambda each: probe(*each), pairs, self.threads), self.threads)
 
 
 def probe(left: Words, right: Words) -> Piece:

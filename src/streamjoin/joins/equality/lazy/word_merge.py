@@ -1,8 +1,8 @@
-"""Merging sorted runs of words: in passes over all of them, or a stretch at a time in the cache.
+"""Merges sorted runs of words: in passes over all of them, or a stretch at a time in the cache.
 
-A pass merges two runs at a time, so n runs need log n passes, each of which reads and writes all
-words. To merge all at once, the runs are cut at the same words into stretches; those of one stretch
-go through the passes in the cache, and each word is read and written in memory once::
+A pass merges runs two by two, so n runs need log n passes, each of which reads and writes all
+words. To merge all at once, the runs are cut at the same words into stretches; the passes over one
+stretch stay in the cache, and each word is read from and written to memory only once::
 
     run 0    3  8  |  11 17        stretch 0    3 5 8
     run 1    5     |  12           stretch 1    11 12 17
@@ -15,7 +15,7 @@ import numpy as np
 from streamjoin.joins.equality.words import Words
 from streamjoin.kernels.compile import Int, Positions, inlined, kernel
 
-STRETCH = 1 << 14  # words of a run between two cuts: at most so many, and of all runs about
+STRETCH_WORDS = 1 << 14  # between two cuts: the most of one run, and about the number of all runs
 
 
 @kernel
@@ -24,7 +24,7 @@ def merge_plainly(one: Words, two: Words, into: Words) -> None:
     i, j, slot = np.int64(0), np.int64(0), 0
     while i < one.size and j < two.size:
         a, b = one[i], two[j]
-        later = b < a  # which is a guess: so without a branch
+        later = b < a  # unpredictable, so there is no branch on it
         into[slot] = b if later else a
         i += 1 - np.int64(later)
         j += np.int64(later)
@@ -41,7 +41,7 @@ def merge_plainly(one: Words, two: Words, into: Words) -> None:
 
 @inlined
 def share_of(one: Words, two: Words, count: Int) -> Int:
-    """Return how many of the ``count`` least words of two runs are from the first."""
+    """Return how many of the ``count`` least words of two runs are in the first one."""
     low, high = max(0, count - two.size), min(count, one.size)
     while low < high:
         middle = (low + high) >> 1
@@ -54,10 +54,10 @@ def share_of(one: Words, two: Words, count: Int) -> Int:
 
 @kernel
 def merge_two(one: Words, two: Words, into: Words) -> None:
-    """Merge two runs, the lesser and the greater half at the same time.
+    """Merge two runs, the lower and the upper half at the same time.
 
-    Which word is next is known only when the last one is: a processor that could do more waits for
-    it. Two merges that do not depend on each other take little more time than one.
+    The next word is known only once the last one is, so a processor that could do more has to wait.
+    Two independent merges take little more time than one.
     """
     half = into.size // 2
     a = share_of(one, two, half)
@@ -85,7 +85,7 @@ def merge_two(one: Words, two: Words, into: Words) -> None:
 def merge_pass(words: Words, cuts: Positions, runs: Int, merged: Words) -> int:
     """Merge neighbouring runs into the same places of another array; return how many are left.
 
-    ``cuts`` becomes where these begin.
+    Updates ``cuts`` to where these begin.
     """
     for run in range(0, runs - 1, 2):
         first, middle, last = cuts[run], cuts[run + 1], cuts[run + 2]
@@ -98,7 +98,7 @@ def merge_pass(words: Words, cuts: Positions, runs: Int, merged: Words) -> int:
 
 @inlined
 def halve(cuts: Positions, runs: Int) -> Int:
-    """Take every second cut out; return how many runs are left."""
+    """Remove every second cut; return how many runs are left."""
     end, left = cuts[runs], (runs + 1) // 2
     for run in range(left):
         cuts[run] = cuts[2 * run]
@@ -120,7 +120,7 @@ def merge_passes(words: Words, starts: Positions, spare: Words) -> bool:
 
 @kernel
 def sample(words: Words, starts: Positions, step: Int) -> Words:
-    """Return every so many words of each run, all of them ascending."""
+    """Return every ``step``-th word of each run, all sorted together."""
     count = 0
     for run in range(starts.size - 1):
         count += (starts[run + 1] - starts[run]) // step
@@ -143,7 +143,7 @@ def merge_runs(words: Words, starts: Positions) -> Words:
 
 
 @kernel
-def merge_all(words: Words, starts: Positions, merged: Words, step: Int = STRETCH) -> None:
+def merge_all(words: Words, starts: Positions, merged: Words, step: Int = STRETCH_WORDS) -> None:
     """Merge all runs at once, stretch by stretch."""
     count = starts.size - 1
     samples = sample(words, starts, step)
@@ -160,7 +160,7 @@ def merge_all(words: Words, starts: Positions, merged: Words, step: Int = STRETC
             cuts[run + 1] = cuts[run] + ends[run] - at[run]
         into = merged[done : done + cuts[count]]
         done += cuts[count]
-        # The first pass reads from where the runs are, the last one writes to where they go.
+        # The first pass reads from ``words``, the last one writes to ``merged``.
         source = into if count <= 2 else one
         for run in range(0, count, 2):
             given = source[cuts[run] : cuts[min(run + 2, count)]]
