@@ -13,7 +13,7 @@ import streamjoin as sj
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.joins.sliding import sizes, whole_window
-from streamjoin.spark.cores import join_core
+from streamjoin.spark.cores import join_core, portions
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing import table as routing
 from streamjoin.spark.routing.exchange import StreamPacker
@@ -35,7 +35,7 @@ seeds = st.integers(0, 10**6)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    """Let subwindows, segments and epochs change within a few rows; keep hints apart."""
+    """Let subwindows, segments, portions and epochs change within a few rows; keep hints apart."""
     monkeypatch.setattr(sizes, "FEW_ROWS", 4)
     monkeypatch.setattr(sizes, "LEAST_ROWS", 4)
     monkeypatch.setattr(sizes, "LARGE_BATCH", 8)
@@ -44,6 +44,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
     monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
+    monkeypatch.setattr(portions, "PORTION_BYTES", 400)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 
