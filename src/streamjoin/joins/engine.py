@@ -475,9 +475,12 @@ def do_nothing() -> None:
 
 def sort_by(batch: pa.RecordBatch, values: pa.Array) -> tuple[pa.RecordBatch, Keys]:
     """Sort a batch by order values, NULL first, stably; return their keys too."""
+    keys, order = sort_with_rows(order_keys(values))
+    return take_rows(batch, order), keys
+
+
+def order_keys(values: pa.Array) -> Keys:
+    """Return the keys of order values, NULL first."""
     keys = encode(values)
     has_value = validity(values)
-    if has_value is not None:
-        keys = np.where(has_value, keys, MIN_KEY)
-    keys, order = sort_with_rows(keys)
-    return take_rows(batch, order), keys
+    return keys if has_value is None else np.where(has_value, keys, MIN_KEY)

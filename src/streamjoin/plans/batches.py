@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -35,6 +36,11 @@ _SIMPLE = {  # of most columns, with nothing to change
         *(pa.timestamp("us"), pa.duration("us"), pa.date64()),
     )
 }
+_SHORT = {
+    each.id
+    for each in (pa.string(), pa.binary(), pa.list_(pa.null()), pa.map_(pa.int8(), pa.int8()))
+}
+_LONG = {each.id for each in (pa.large_string(), pa.large_binary(), pa.large_list(pa.null()))}
 _TABLES = (
     "pass a pyarrow RecordBatch or Table, a pandas, polars or DuckDB frame, a dict of lists or a "
     "list of dicts"
@@ -196,14 +202,78 @@ def coalesce_batches(
         yield in_one_piece(waiting, waiting[0].schema)
 
 
+def measure_rows(batch: pa.RecordBatch) -> int:
+    """Return how many bytes the values of a batch have.
+
+    It follows from the values alone, unlike ``nbytes``, which also counts what buffers have beyond
+    them: rows that were sent, and rows that were picked out of others, are equal and measure alike.
+    """
+    return sum(measure_values(column) for column in batch.columns)
+
+
+def measure_values(column: pa.Array) -> int:
+    """Return how many bytes the values of a column have, offsets included but not validity."""
+    kind, rows = column.type, len(column)
+    if pa.types.is_null(kind):
+        return 0
+    if pa.types.is_struct(kind):
+        fields = (column.field(place) for place in range(kind.num_fields))
+        return sum(measure_values(field.slice(0, rows)) for field in fields)
+    if pa.types.is_fixed_size_list(kind):
+        return measure_values(
+            column.values.slice(column.offset * kind.list_size, rows * kind.list_size)
+        )
+    is_long = kind.id in _LONG
+    if is_long or kind.id in _SHORT:
+        width = 8 if is_long else 4
+        first, last = _ends_of(column, width)
+        inner = last - first
+        if pa.types.is_nested(kind):
+            inner = measure_values(column.values.slice(first, inner))
+        return rows * width + inner
+    if (
+        pa.types.is_primitive(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ):
+        return -(-rows * kind.bit_width // 8)
+    return int(column.nbytes)
+
+
+def _ends_of(column: pa.Array, width: int) -> tuple[int, int]:
+    """Return where the values of texts or lists begin and end."""
+    offsets = column.buffers()[1]
+    if not len(column) or offsets is None:
+        return 0, 0
+    ends = np.frombuffer(offsets, f"i{width}")
+    return int(ends[column.offset]), int(ends[column.offset + len(column)])
+
+
 def split_by_bytes(batch: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch in halves until each part has so many bytes at most, or a single row."""
-    if batch.nbytes <= most_bytes or batch.num_rows <= 1:
+    if measure_rows(batch) <= most_bytes or batch.num_rows <= 1:
         yield batch
         return
     half = batch.num_rows // 2
     yield from split_by_bytes(batch.slice(0, half), most_bytes)
     yield from split_by_bytes(batch.slice(half), most_bytes)
+
+
+def group_by_bytes(
+    batches: Iterable[pa.RecordBatch], most_bytes: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Group neighbouring batches; a group of several has at most so many bytes."""
+    group: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        added = measure_rows(batch)
+        if group and size + added > most_bytes:
+            yield group
+            group, size = [], 0
+        group.append(batch)
+        size += added
+    if group:
+        yield group
 
 
 def check_unique(schema: pa.Schema, side: str) -> None:

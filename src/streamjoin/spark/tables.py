@@ -31,10 +31,11 @@ from streamjoin.joins.sliding.static import choose_chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.batches import in_one_piece
+from streamjoin.plans.batches import group_by_bytes, in_one_piece
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.preparing import prepare
+from streamjoin.spark.cores.portions import PORTION_BYTES
 from streamjoin.spark.planning.inputs import Inputs, backticks
 from streamjoin.spark.planning.schemas import conform, name_plainly, plain_names
 from streamjoin.spark.planning.spec import JoinSpec
@@ -209,7 +210,10 @@ class TableCores:
             yield from delivery.rows
 
     def _join_stored(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
-        """Sort the rows to store into an index, and let the others probe it as they come."""
+        """Sort the rows to store into indexes, and let the others probe them as they come.
+
+        There is one index, unless the rows are more than fit into one batch of Arrow data.
+        """
         pieces: list[pa.RecordBatch] = []
         for role, data in parcels:
             if role != Role.STORE:
@@ -220,17 +224,23 @@ class TableCores:
         if not pieces:
             return
         plan, probing = self.spec.plan(), OTHER[self.stored]
-        stored = prepare(plan, self.stored, in_one_piece(pieces, self.spec.schemas[self.stored]))
+        schema = self.spec.schemas[self.stored]
+        groups = group_by_bytes(pieces, PORTION_BYTES)
+        batches = [prepare(plan, self.stored, in_one_piece(group, schema)) for group in groups]
+        batches = [stored for stored in batches if len(stored)]
+        if not batches:
+            return
         manager = self.spec.make_manager()
-        window: Subwindow | None = None
+        windows: list[Subwindow] = []
         for _, each in chain([(role, data)], parcels):
             batch = prepare(plan, probing, unpack_rows(each.as_buffer())[0])
-            if not len(batch) or not len(stored):
+            if not len(batch):
                 continue
-            if window is None:
-                window = choose_chain(manager, stored, batch).standalone_subwindow(stored)
+            if not windows:
+                own = choose_chain(manager, batches[0], batch)
+                windows = [own.standalone_subwindow(stored) for stored in batches]
             manager.sort_batches([batch])
-            for delivery in manager.probe_targets([(batch, [window])]):
+            for delivery in manager.probe_targets([(batch, windows)]):
                 yield from delivery.rows
 
 

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.options.ordering import Ordering
-from streamjoin.spark.cores import cache
+from streamjoin.spark.cores import cache, portions
 from streamjoin.spark.routing import exchange
 from streamjoin.spark.routing.exchange import StreamPacker, receive
 from streamjoin.spark.routing.table import RoutingTable
+from streamjoin.spark.state import segments as state
 from streamjoin.spark.state.digests import digest
 from tests.joins.small_streams import CONDITIONS
 from tests.spark.cores.test_join_core import TIMED, cut, plain, seeds, small, timed, two_streams  # noqa: F401
@@ -109,6 +110,42 @@ def pack(join, side, rows, table, tasks):
                 core, parcel = open_envelope(row, task)
                 found[core].append(parcel)
     return found
+
+
+TEXTS = pa.schema(
+    {"id": pa.int64(), "k": pa.int64(), "s": pa.string(), "both": pa.struct({"a": pa.string()}),
+     "t": pa.timestamp("us", "UTC")}
+)  # fmt: skip
+
+
+def texts(count):
+    """Rows of which few have a NULL, so that those of some cores have none."""
+    columns = {
+        "id": range(count),
+        "k": [n % 40 for n in range(count)],
+        "s": [None if n < 3 else "x" * (n % 5) for n in range(count)],
+        "both": [None if n == 5 else {"a": "y" * (n % 3)} for n in range(count)],
+        "t": range(1000, 1000 + count),
+    }
+    return pa.table(columns).cast(TEXTS)
+
+
+@pytest.mark.parametrize("on", ["l.k = r.k", "abs(l.k - r.k) <= 2"])
+@pytest.mark.parametrize("portion_bytes", [2000, 1 << 30])
+@pytest.mark.parametrize("window", [sj.TimeWindow("1 second"), sj.TumblingWindow("1 second")])
+def test_what_is_written_does_not_tell_who_had_a_hint(on, portion_bytes, window, monkeypatch):
+    monkeypatch.setattr(portions, "PORTION_BYTES", portion_bytes)
+    monkeypatch.setattr(state, "SEGMENT_BYTES", 1 << 20)
+    options = {"emit": "eager"} if isinstance(window, sj.TumblingWindow) else {}
+    join, rows = make_join(on, TEXTS, 3, window=window, time="t", **options), texts(600)
+    found = []
+    for hints_found in [(1.0, 1.0), (1.0, 0.0), (1.0, 0.5)]:
+        cluster = Cluster(join, Luck(1, 1, hints_found[0], 0.0, 0.0), seed=4)
+        for number, share in enumerate(hints_found):
+            cluster.luck = Luck(1, 1, share, 0.0, 0.0)
+            cluster.batch(rows.slice(300 * number, 300), rows.slice(300 * number, 300))
+        found.append([(store.saved, store.segments) for store in cluster.stores.values()])
+    assert found[0] == found[1] == found[2]
 
 
 KEYS = {

@@ -7,7 +7,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.spark.cores import join_core
+from streamjoin.spark.cores import join_core, portions
 from streamjoin.spark.state import segments as state
 from tests.joins.small_streams import CONDITIONS
 from tests.spark.cores.test_join_core import TIMED, cut, on_time, seeds, timed, two_streams
@@ -21,10 +21,11 @@ EAGER = ["shj_jm", "shj_jb", "pmj_jm", "pmj_jb", "auto"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    """Let segments be small, and put together after a few; keep hints apart."""
+    """Let portions and segments be small, these put together after a few; keep hints apart."""
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
     monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
+    monkeypatch.setattr(portions, "PORTION_BYTES", 400)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
 
 

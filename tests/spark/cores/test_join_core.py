@@ -13,7 +13,7 @@ import streamjoin as sj
 from streamjoin.errors import SnapshotError
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
 from streamjoin.plans.limits import use_limits
-from streamjoin.spark.cores import join_core
+from streamjoin.spark.cores import join_core, portions
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing import table as routing
 from streamjoin.spark.routing.exchange import StreamPacker
@@ -35,11 +35,12 @@ seeds = st.integers(0, 10**6)
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch, tmp_path):
-    """Let subwindows, segments and epochs change within a few rows; keep hints apart."""
+    """Let subwindows, segments, portions and epochs change within a few rows; keep hints apart."""
     monkeypatch.setattr(routing, "HISTOGRAM_ROWS", 20)
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     monkeypatch.setattr(state, "SEGMENT_BYTES", 600)
     monkeypatch.setattr(join_core, "LOAD_BYTES", 1500)
+    monkeypatch.setattr(portions, "PORTION_BYTES", 400)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     with use_limits(TINY):
         yield

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import streamjoin as sj
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS
+from streamjoin.spark import tables
 from streamjoin.spark.routing import exchange
 from tests.joins.small_streams import (
     CONDITIONS,
@@ -27,6 +28,13 @@ from tests.oracle import join_by_time
 from tests.spark.in_process import join_parcels, join_tables, make_join, pack_tables
 
 random = settings(max_examples=60)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Let cores store few rows in one index, in tasks that send several parcels."""
+    monkeypatch.setattr(tables, "PORTION_BYTES", 400)
+    monkeypatch.setattr(exchange, "ROUND_ROWS", 5)
 
 
 def spread(name, routing, algorithm, **window):

@@ -27,8 +27,8 @@ from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import window_numbers
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
-from streamjoin.spark.cores.join_core import JoinCore
-from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.cores.join_core import JoinCore, mark_first
+from streamjoin.spark.routing.exchange import Received, receive
 from streamjoin.spark.routing.parcels import Parcel
 from streamjoin.spark.state.segments import write_segments
 
@@ -47,25 +47,17 @@ class ClosingCore(JoinCore):
         if self.number == 0:  # one core counts for all
             self.metrics.add_rows(received.sides)
         self.cached = self._take_engine()
-        batches = {
-            side: rows.batch(self.spec.schemas[side])
-            for side, rows in received.sides.items()
-            if rows.stored or rows.probing
-        }
-
-        def choose(side: Side, batch: Prepared) -> Flags:
-            count = received.sides[side].stored_count
-            self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
-            self.metrics.probes += len(batch)
-            if side == "right":
-                return np.ones(len(batch), np.bool_)
-            return batch.places < count
-
         with self.metrics.engine(self.cached.engine):
-            yield from self.join(self.cached.engine, batches, choose)
+            yield from self.join_received(self.cached.engine, received)
             yield from self._close_windows()
         with self.metrics.phase("state"):
             self._write_state(None, received.newest)
+
+    def choose_stored(self, received: Received, batch: Prepared, count: int) -> Flags:
+        """Return which rows are stored here: all right ones, and of left ones the first."""
+        self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
+        self.metrics.probes += len(batch)
+        return np.ones(len(batch), np.bool_) if batch.side == "right" else mark_first(batch, count)
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Close what the watermark has passed, in a batch without rows for this core."""

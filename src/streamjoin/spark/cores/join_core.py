@@ -3,7 +3,7 @@
 ::
 
     parcels -> receive: own rows -> engine: probe, insert -> joined rows
-                                      |
+                  (in portions)       |
          manifest, segments  <--------+      routing table for the next batch -> hint
 
 It knows nothing of Spark's operators: a `Store` holds its state, and its caller passes the parcels
@@ -37,10 +37,11 @@ from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import time_type, to_key
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
+from streamjoin.spark.cores.portions import Portion, cut_portions
 from streamjoin.spark.metrics import Metrics
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
-from streamjoin.spark.routing.exchange import receive
+from streamjoin.spark.routing.exchange import Received, receive
 from streamjoin.spark.routing.parcels import Parcel
 from streamjoin.spark.state.segments import (
     ORDINAL,
@@ -128,27 +129,8 @@ class JoinCore:
         engine, late_before = self.cached.engine, self.late_before
         if late_before is not None:
             engine.advance(late_before)
-        batches = {
-            side: rows.batch(self.spec.schemas[side])
-            for side, rows in received.sides.items()
-            if rows.stored or rows.probing
-        }
-
-        def choose(side: Side, batch: Prepared) -> Flags:
-            self.metrics.probes += len(batch)
-            if batch.ordinals is not None:
-                if batch.times is not None and len(batch):
-                    received.summaries.append({"newest": int(batch.times.max())})
-                if self.number == 0:
-                    self.metrics.late += batch.intake.late.size
-                    self.metrics.null_times += batch.intake.null_times
-                return batch.ordinals % self.spec.cores == self.number
-            count = received.sides[side].stored_count
-            self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
-            return batch.places < count
-
         with self.metrics.engine(engine):
-            yield from self.join(engine, batches, choose)
+            yield from self.join_received(engine, received)
         self.manifest.arrived = dict(engine.counters.rows)
         if self.watermark is not None:
             engine.advance(self.watermark)
@@ -156,12 +138,48 @@ class JoinCore:
         with self.metrics.phase("state"):
             self._write_state(received.histogram, received.newest)
 
+    def join_received(self, engine: Engine, received: Received) -> Iterator[pa.RecordBatch]:
+        """Find the matches of all rows, take them in, and write those that are stored."""
+        for portion in cut_portions(received.sides, self.spec.schemas, engine.order):
+            yield from self._join_portion(engine, received, portion)
+            del portion  # before the next one takes as much memory
+
+    def _join_portion(
+        self, engine: Engine, received: Received, portion: Portion
+    ) -> Iterator[pa.RecordBatch]:
+        def choose(side: Side, batch: Prepared) -> Flags:
+            return self.choose_stored(received, batch, portion.stored[side])
+
+        yield from self.join(engine, portion.batches, choose)
+        self._write_inserted(engine)
+
     def join(
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Find the matches, and take the rows in."""
         for delivery in engine.push_iter(batches, choose):
             yield from delivery.rows
+
+    def _write_inserted(self, engine: Engine) -> None:
+        """Write the rows that a portion has stored, so that they need not be kept beside others."""
+        assert self.cached is not None
+        with self.metrics.phase("state"):
+            for batch in engine.executor.take_inserted():
+                self._write_rows(batch)
+            self.cached.note_segments(self.manifest.segments)
+
+    def choose_stored(self, received: Received, batch: Prepared, count: int) -> Flags:
+        """Return which rows are stored here: the first ``count``, or every n-th if numbered."""
+        self.metrics.probes += len(batch)
+        if batch.ordinals is not None:
+            if batch.times is not None and len(batch):
+                received.summaries.append({"newest": int(batch.times.max())})
+            if self.number == 0:
+                self.metrics.late += batch.intake.late.size
+                self.metrics.null_times += batch.intake.null_times
+            return batch.ordinals % self.spec.cores == self.number
+        self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
+        return mark_first(batch, count)
 
     def expire(self) -> Iterator[pa.RecordBatch]:
         """Drop what the watermark has passed, in a batch without rows for this core."""
@@ -228,12 +246,9 @@ class JoinCore:
         return batch
 
     def _write_state(self, histogram: Histogram | None, newest: int | None) -> None:
-        """Write what this batch has changed; a core with nothing left removes its manifest."""
+        """Write what this batch has changed beside rows; a core with nothing left says so."""
         manifest, store, cached = self.manifest, self.store, self.cached
         is_complete = cached is not None and not cached.find_missing(manifest.segments)
-        if cached is not None and is_complete:
-            for batch in self._take_inserted():
-                self._write_rows(batch)
         if newest is not None:
             manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
         needed = self.least_needed(self.watermark)
@@ -264,11 +279,6 @@ class JoinCore:
         if manifest.table is not None and self.spec.adapts:
             hints.publish(self.moment, self.spec.name, manifest.table)
         self.metrics.measure_state(manifest, None if cached is None else cached.engine)
-
-    def _take_inserted(self) -> list[Prepared]:
-        """Take what the engine has stored in this batch."""
-        assert self.cached is not None
-        return self.cached.engine.executor.take_inserted()
 
     def _adapt_table(
         self, histogram: Histogram, newest: int | None, needed: dict[Side, int] | None
@@ -316,6 +326,11 @@ class JoinCore:
         if not ends:
             ends = [manifest.newest - min(start.values())]
         return min(ends) // 1000 + 1
+
+
+def mark_first(batch: Prepared, count: int) -> Flags:
+    """Return which rows were among the first ``count`` of what was prepared."""
+    return batch.places < count
 
 
 def sort_by_ordinal(batches: list[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:

@@ -171,15 +171,6 @@ class ReceivedRows:
     seen: int = 0  # rows of this side that all cores together got
     null_times: int = 0  # of these, rows without a time
 
-    def batch(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return all rows as one batch."""
-        return in_one_piece([*self.stored, *self.probing], schema)
-
-    @property
-    def stored_count(self) -> int:
-        """How many rows are to be stored."""
-        return sum(batch.num_rows for batch in self.stored)
-
 
 @dataclass
 class Received:

@@ -13,7 +13,9 @@ have all left the window. It reads only those segments that the worker's engine 
 committed: the sink failed behind the join, or a speculative copy was as fast. With its older
 checkpoint format (version 1), Spark then continues from the state of either attempt, and reads the
 files of the other. So all that is written follows from the state before and the rows of the batch:
-an id is made of batch, side, a running number and a digest of the data.
+an id is made of batch, side, a running number and a digest of the data. Rows are copied before they
+are written: equal rows may have come with different bytes behind their texts, or with flags that
+say that no value is NULL, depending on how they were sent.
 
 **Damage is never taken for rows.** The digest in an id is compared with what is read, and the
 manifest carries one of itself. A segment whose copy is damaged is read from the state store
@@ -36,7 +38,7 @@ import pyarrow as pa
 from streamjoin.errors import SnapshotError
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
-from streamjoin.plans.batches import split_by_bytes
+from streamjoin.plans.batches import copy_batch, measure_rows, split_by_bytes
 from streamjoin.spark.routing.parcels import pack_rows, unpack_rows
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.state.digests import digest, seal, unseal
@@ -121,12 +123,14 @@ def write_segments(
 ) -> None:
     """Write rows as a new segment of a micro-batch, or as several if they are many."""
     for part in split_by_bytes(rows, SEGMENT_BYTES):
-        data = pack_rows(part, codec="lz4")
+        data = pack_rows(copy_batch(part), codec="lz4")
         prefix = f"{batch}-{side}-"
         number = sum(each.id.startswith(prefix) for each in manifest.segments)
         id_ = f"{prefix}{number}-{digest(data)}"
         store.write(id_, data)
-        manifest.segments.append(Segment(id_, side, part.num_rows, len(data), part.nbytes, last))
+        manifest.segments.append(
+            Segment(id_, side, part.num_rows, len(data), measure_rows(part), last)
+        )
 
 
 def expire_segments(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
