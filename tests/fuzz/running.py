@@ -25,8 +25,8 @@ SMALL_LIMITS = {  # where a few rows fill a subwindow
     "small_piece_rows": 4, "least_expired_rows": 8,
 }  # fmt: skip
 SMALL_INDEXES = [
-    (b_tree, "LEAST", 8), (chained_index, "LEAST", 8), (pim_tree, "LEAST", 8),
-    (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "LARGE", 6),
+    (b_tree, "LEAST_TUPLES", 8), (chained_index, "LEAST_TUPLES", 8), (pim_tree, "LEAST_TUPLES", 8),
+    (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
 BUGS = ("different", "foreign", "raised", "disordered", "payload")
 

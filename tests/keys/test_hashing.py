@@ -205,5 +205,5 @@ def test_every_process_has_a_seed_of_its_own_unless_it_is_given_one(monkeypatch)
 @pytest.mark.parametrize("given", ["", "0", "-1", "x", "1.5", str(2**63)])
 def test_seeds_that_are_none(given, monkeypatch):
     monkeypatch.setenv(hashing.VARIABLE, given)
-    with pytest.raises(StreamJoinError, match="no seed; give a whole number"):
+    with pytest.raises(StreamJoinError, match="not a seed; give a whole number"):
         process_seed.__wrapped__()

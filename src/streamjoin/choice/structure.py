@@ -182,7 +182,7 @@ def rule_subwindows(calibration: Calibration, batch: float, matches: float, risi
 def describe_subwindows(calibration: Calibration) -> str:
     """Put the rule for subwindows into words."""
     ends = [
-        f"{number:,.0f} {what} and more"
+        f"{number:,.0f} or more {what}"
         for number, what in (
             (calibration.large_batch, "rows"),
             (calibration.many_matches, "matches per probe"),
@@ -194,7 +194,7 @@ def describe_subwindows(calibration: Calibration) -> str:
     few = "rap_table, or wib_tree if keys keep rising"
     if not ends:
         return few
-    return f"bi_sort for batches of {' or '.join(ends)}; below that {few}"
+    return f"bi_sort for batches with {', or '.join(ends)}; below that {few}"
 
 
 def describe_windows(calibration: Calibration) -> str:

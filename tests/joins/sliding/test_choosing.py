@@ -165,7 +165,7 @@ def test_many_matches():
 
 def test_explain_tells_the_rule():
     text = sj.explain("abs(l.x - r.x) <= 1")
-    assert "auto: bi_sort for batches of 6 rows and more or 100 matches a probe and more" in text
+    assert "auto: bi_sort for batches with 6 or more rows, or 100 or more matches per probe" in text
     assert "measured on this machine, 2026-01-31" in text
 
 
@@ -244,7 +244,7 @@ def test_the_rule_in_words():
     any_size = describe_subwindows(Calibration(1, 1))
     assert any_size == "bi_sort, which is the fastest for batches of any size"
     few = describe_subwindows(Calibration(float("inf"), float("inf")))
-    assert few == "rap_table, or wib_tree where keys rise all the time"
+    assert few == "rap_table, or wib_tree if keys keep rising"
 
 
 # Two parts at once.

@@ -41,7 +41,7 @@ layouts = st.sampled_from(
 def small(monkeypatch):
     """Let rows be forgotten, put behind and cut into pieces when there are a few of them."""
     for module in (b_tree, chained_index, pim_tree):
-        monkeypatch.setattr(module, "LEAST", 8)
+        monkeypatch.setattr(module, "LEAST_TUPLES", 8)
     # Of so many rows that leave together, one may be put behind.
     with use_limits(replace(TINY, least_expired_rows=8, small_piece_rows=4)):
         yield
