@@ -1,5 +1,6 @@
 """What a core keeps: no segment is too large, and nothing damaged is taken for rows."""
 
+import json
 from random import Random
 
 import numpy as np
@@ -11,6 +12,7 @@ from streamjoin.errors import SnapshotError
 from streamjoin.spark.cores import join_core
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.state import segments as state
+from streamjoin.spark.state.digests import seal, unseal
 from streamjoin.spark.state.segments import Manifest, Segment
 from tests.spark.cores.test_join_core import NONE, TIMED, plain
 from tests.spark.in_process import Cluster, MemoryStore, make_join
@@ -122,9 +124,24 @@ def test_copies_of_segments_that_are_gone_are_removed():
     assert set(store.copies) <= set(store.segments)
 
 
-def test_a_state_of_an_earlier_version_is_refused():
+def unsealed_by_version_1(_):
+    return b'{"facts": {"format": 1}, "segments": []}'
+
+
+def with_a_field_more(written):
+    return seal(json.dumps(json.loads(unseal(written)) | {"unmatched": []}).encode())
+
+
+def with_a_field_less(written):
+    saved = json.loads(unseal(written))
+    del saved["table"]
+    return seal(json.dumps(saved).encode())
+
+
+@pytest.mark.parametrize("other", [unsealed_by_version_1, with_a_field_more, with_a_field_less])
+def test_a_state_of_another_version_is_refused(other):
     cluster, store = begun()
-    store.saved = b'{"facts": {"format": 1}, "segments": []}'
+    store.saved = other(store.saved)
     with pytest.raises(SnapshotError, match="or another version of streamjoin wrote it"):
         cluster.batch(plain(90, 1, t=9), NONE)
 

@@ -91,12 +91,18 @@ class Manifest:
     def from_bytes(cls, data: bytes) -> "Manifest":
         """Read what `to_bytes` wrote."""
         content = unseal(data)
-        if content is None:
-            raise SnapshotError(
-                f"the manifest of the state, {len(data)} bytes, is damaged, or another version of "
-                f"streamjoin wrote it; {WAY_OUT}"
-            )
-        saved = json.loads(content)
+        try:
+            if content is not None:
+                return cls._from_json(json.loads(content))
+        except (TypeError, KeyError):
+            pass  # it has other fields
+        raise SnapshotError(
+            f"the manifest of the state, {len(data)} bytes, is damaged, or another version of "
+            f"streamjoin wrote it; {WAY_OUT}"
+        )
+
+    @classmethod
+    def _from_json(cls, saved: dict[str, Any]) -> "Manifest":
         saved["segments"] = [Segment(*segment) for segment in saved["segments"]]
         saved["table"] = saved["table"] and RoutingTable.from_json(saved["table"])
         saved["histogram"] = saved["histogram"] and Histogram.from_lists(saved["histogram"])
