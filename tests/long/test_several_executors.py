@@ -10,15 +10,13 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager
-from pathlib import Path
 
 import pyarrow.parquet as pq
-import pyspark
 import pytest
 
 from tests.spark.answers import duckdb_pairs, within
 from tests.spark.drivers import cluster as driver
-from tests.spark.drivers.starting import make_environment, run_driver
+from tests.spark.drivers.starting import SPARK_HOME, make_environment, make_spark_home, run_driver
 from tests.spark.streams.random_batches import flat, make_batches, table
 from tests.spark.streams.running import Streams
 
@@ -26,22 +24,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark never runs two attempts of a task on one
-SPARK_HOME = Path(pyspark.__file__).parent
-
-
-def spark_home(folder):
-    """Return settings for a home of Spark in which executors can leave their files."""
-    home = folder / "spark"
-    if not home.exists():
-        home.mkdir()
-        for name in ("bin", "jars"):
-            (home / name).symlink_to(SPARK_HOME / name)
-    return {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
 
 
 def run(folder, master, version, what):
     """Run a driver to its end."""
-    settings = spark_home(folder)
+    settings = make_spark_home(folder)
     ended = run_driver(driver, folder, master, version, what, timeout=1200, **settings)
     assert ended.stdout.endswith("end\n"), ended.stderr[-5000:]
 
@@ -80,7 +67,7 @@ def test_tasks_that_fail_after_their_state_is_committed(version, tmp_path):
 def cluster(folder):
     """Start a master and a worker on each of two hosts."""
     port = 20_000 + os.getpid() % 10_000
-    environment = make_environment(**spark_home(folder), SPARK_DAEMON_MEMORY="256m")
+    environment = make_environment(**make_spark_home(folder), SPARK_DAEMON_MEMORY="256m")
     script = str(SPARK_HOME / "bin" / "spark-class")
     package, master = "org.apache.spark.deploy", f"spark://127.0.0.1:{port}"
     commands = [

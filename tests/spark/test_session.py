@@ -15,6 +15,7 @@ from streamjoin.spark import session as sessions
 from streamjoin.spark.session import (
     BATCH_BYTES,
     CHANGELOG,
+    CHECKPOINTS,
     PARTITIONS,
     PROVIDER,
     RETRIES,
@@ -47,7 +48,7 @@ def frame(session):
 def fresh(spark):
     """A session in which nothing about streams is set."""
     session = spark.newSession()
-    for name in (PARTITIONS, PROVIDER, CHANGELOG, BATCH_BYTES, *RETRIES):
+    for name in (PARTITIONS, PROVIDER, CHANGELOG, CHECKPOINTS, BATCH_BYTES, *RETRIES):
         session.conf.unset(name)
     return session
 
@@ -78,7 +79,9 @@ def test_labels_are_where_group_by_sends_them(session):
 
 def test_configure_sets_what_is_unset_and_nothing_else(fresh):
     bound = fresh.conf.get(BATCH_BYTES)
-    expected = {PROVIDER: ROCKSDB, CHANGELOG: "true", PARTITIONS: "5", **RETRIES}
+    expected = {
+        PROVIDER: ROCKSDB, CHANGELOG: "true", CHECKPOINTS: "2", PARTITIONS: "5", **RETRIES
+    }  # fmt: skip
     assert sjs.configure(fresh, cores=5) == expected
     assert fresh.conf.get(BATCH_BYTES) == bound  # which other Python functions rely on
     assert fresh.conf.get(PARTITIONS) == "5"
@@ -86,10 +89,19 @@ def test_configure_sets_what_is_unset_and_nothing_else(fresh):
     assert fresh.conf.get(PARTITIONS) == "5"
 
 
+def test_another_state_store_keeps_the_checkpoints_that_it_knows(fresh):
+    fresh.conf.set(PROVIDER, ROCKSDB.replace("RocksDB", "HDFSBacked"))
+    assert CHECKPOINTS not in sjs.configure(fresh, cores=2)
+    fresh.conf.set("spark.sql.shuffle.partitions", "2")
+    rates = fresh.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    query = rates.groupBy().count().writeStream.format("noop").outputMode("complete")
+    query.trigger(once=True).start().awaitTermination()
+
+
 def test_configure_takes_as_many_cores_as_tasks_run_at_once(fresh):
     fresh.conf.set(CHANGELOG, "false")
     fresh.conf.set(BATCH_BYTES, "1000000")
-    expected = {PROVIDER: ROCKSDB, PARTITIONS: "2", **RETRIES}
+    expected = {PROVIDER: ROCKSDB, CHECKPOINTS: "2", PARTITIONS: "2", **RETRIES}
     assert sjs.configure(fresh, narrow_rows=True) == expected
     assert fresh.conf.get(CHANGELOG) == "false"
 

@@ -33,7 +33,7 @@ from benchmarks.harness.spark.session import CORES, Workbench
 from benchmarks.harness.turns import take_turns
 from streamjoin import spark as sjs
 from streamjoin.options.checked import JoinOptions
-from streamjoin.spark.session import PROVIDER, ROCKSDB
+from streamjoin.spark.session import CHECKPOINTS, PROVIDER, ROCKSDB
 from streamjoin.spark.streams import MakeProcessor
 
 IN_MEMORY = ROCKSDB.replace("RocksDB", "HDFSBacked")
@@ -230,7 +230,8 @@ def make_spark_own(name: str, provider: str, rounds: int | None = None) -> Pipel
             right, F.expr(f"key = key_right and ts_right between ts - {reach} and ts + {reach}")
         )
 
-    return Pipeline(name, make, {PROVIDER: provider}, rounds)
+    version = "2" if provider == ROCKSDB else "1"
+    return Pipeline(name, make, {PROVIDER: provider, CHECKPOINTS: version}, rounds)
 
 
 def write_inputs(

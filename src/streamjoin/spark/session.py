@@ -21,8 +21,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 CHECKPOINTS = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-RETRIES = {  # what keeps attempts of a task apart
-    CHECKPOINTS: "2",
+RETRIES = {  # a full retry where a shuffle gives rows in another order
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
 }
@@ -45,7 +44,8 @@ def configure(
     * the RocksDB state store, the only one that `transformWithState` works with;
     * its changelog: a batch then uploads what it wrote, not whole files;
     * version 2 of its checkpoints, in which the state of one attempt of a task is never taken for
-      that of another;
+      that of another (if the session has another state store, for joins of Spark's own, that store
+      does not know this version, and it is left out);
     * checksums of shuffled rows, and a full retry where they differ: the numbers of rows depend on
       the order of their arrival, and Spark 4.1 does not notice if a task that is retried gets them
       in another order;
@@ -60,6 +60,8 @@ def configure(
     if narrow_rows:
         wanted[BATCH_BYTES] = str((1 << 31) - 1)
     present = read_settings(spark)
+    if present.get(PROVIDER, ROCKSDB) == ROCKSDB:
+        wanted[CHECKPOINTS] = "2"
     if not present.get(PARTITIONS, "").isdecimal():  # Databricks has "auto"
         present.pop(PARTITIONS, None)
         wanted[PARTITIONS] = str(cores or count_slots(spark))

@@ -7,11 +7,14 @@ files that `Streams` writes into its folder.
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark.sql import SparkSession
 
 SIDES = ("left", "right")
+SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def make_command(driver: Any, *arguments: Any) -> list[str]:
@@ -22,6 +25,16 @@ def make_command(driver: Any, *arguments: Any) -> list[str]:
 def make_environment(**others: str) -> dict[str, str]:
     """Return this process's environment, in which Python finds what it finds here."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **others}
+
+
+def make_spark_home(folder: Path) -> dict[str, str]:
+    """Return the environment of a home of Spark in which executors can leave their files."""
+    home = folder / "spark"
+    if not home.exists():
+        home.mkdir()
+        for name in ("bin", "jars"):
+            (home / name).symlink_to(SPARK_HOME / name)
+    return {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
 
 
 def run_driver(
