@@ -88,9 +88,13 @@ class Diary:
         self.pairs, self.ended, self.lost = Counter(), Counter(), set()
         self.is_kept = True
 
-    def note_arrivals(self, side, first, rows):
-        assert first == len(self.came[side])
-        self.came[side] |= dict(enumerate(rows.to_pylist(), first))
+    def note_arrivals(self, side, ordinals, rows):
+        came = self.came[side]
+        assert ordinals.tolist() == list(range(len(came), len(came) + len(rows)))
+        came |= dict(zip(ordinals.tolist(), rows.to_pylist(), strict=True))
+
+    def note_guests(self, *_):
+        raise AssertionError  # all rows live here
 
     def note_matches(self, pairs):
         for left, right in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True):
