@@ -1,5 +1,7 @@
 """Every match is told once, and so is every row's end, in every kind of window and executor.
 
+Nor does it matter whether a join goes on from a snapshot.
+
 A toy observer keeps a diary. It refuses matches of rows that have not come or have ended; what it
 has written at the end is compared with nested loops, and with which rows have ended by then.
 """
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import streamjoin as sj
-from streamjoin.api import table_join
+from streamjoin.api import snapshots, table_join
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.pairs.deliver import gather, leave_and_name
 from streamjoin.options.checked import JoinOptions
@@ -88,9 +90,13 @@ class Diary:
         self.pairs, self.ended, self.lost = Counter(), Counter(), set()
         self.is_kept = True
 
-    def note_arrivals(self, side, first, rows):
-        assert first == len(self.came[side])
-        self.came[side] |= dict(enumerate(rows.to_pylist(), first))
+    def note_arrivals(self, side, ordinals, rows):
+        came = self.came[side]
+        assert ordinals.tolist() == list(range(len(came), len(came) + len(rows)))
+        came |= dict(zip(ordinals.tolist(), rows.to_pylist(), strict=True))
+
+    def note_guests(self, *_):
+        raise AssertionError  # all rows live here
 
     def note_matches(self, pairs):
         for left, right in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True):
@@ -134,6 +140,13 @@ def make(on, window, **options):
     join = sj.StreamJoin(on, window, **{"threads": 1, **timed, **options})
     join._state.observer = Diary()
     return join, join._state.observer
+
+
+def restore(join, diary):
+    """Go on from a snapshot; the diary has been saved beside it."""
+    restored = sj.StreamJoin.__new__(sj.StreamJoin)
+    restored._open(snapshots.load(join.snapshot(), diary))
+    return restored
 
 
 def draw(dice, count, at, first):
@@ -218,7 +231,8 @@ class Arrived:
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("batch_rows", [None, 9])
-def test_each_match_and_each_end_is_told_once(name, seed, batch_rows):
+@pytest.mark.parametrize("restores", [False, True])
+def test_each_match_and_each_end_is_told_once(name, seed, batch_rows, restores):
     on, window, options = KINDS[name]
     dice = Random(f"{name} {seed}")
     join, diary = make(on, window, batch_rows=batch_rows, **options)
@@ -228,6 +242,8 @@ def test_each_match_and_each_end_is_told_once(name, seed, batch_rows):
     for number in range(14):
         act = dice.choice(["push", "push", "push", "find", "advance", "flush"])
         at = 5 * number
+        if restores and dice.random() < 0.4:
+            join, is_left = restore(join, diary), False
         if act in ("push", "find"):
             sides = dice.choice([SIDES, ("left",), ("right",)])
             rows = {s: draw(dice, dice.randrange(9), at, 100 * number) for s in sides}
@@ -237,7 +253,7 @@ def test_each_match_and_each_end_is_told_once(name, seed, batch_rows):
                 assert result.count() == sum(ids(result.to_table()).values())
                 result = result.to_table()  # to read them again tells nothing again
             found += ids(result)
-            is_left = act == "find" and not isinstance(window, sj.TumblingWindow | sj.SessionWindow)
+            is_left = act == "find" and join._state.engine.executor.closing is None
         elif act == "advance" and not isinstance(window, sj.CountWindow):
             arrived.watermark = max(arrived.watermark or 0, at - dice.randint(0, 4))
             found += ids(join.advance(arrived.watermark))
@@ -394,6 +410,26 @@ def test_what_is_interrupted_is_told_when_it_is_repeated(name, monkeypatch):
     assert diary.pairs == found
     assert found
     assert all(len(diary.ends(side)) == len(diary.came[side]) == 18 for side in SIDES)
+
+
+@pytest.mark.parametrize("name", ["time", "count, cores", "tumbling, shj", "session"])
+def test_a_snapshot_serves_a_join_that_nobody_observes_too(name):
+    on, window, options = KINDS[name]
+    dice = Random(3)
+    rows = [table(draw(dice, 20, 5, first)) for first in range(0, 800, 100)]
+    join, diary = make(on, window, **options)
+    found = ids(join.push(*rows[:2]))
+    plain = sj.StreamJoin.restore(join.snapshot())
+    join = restore(join, diary)
+    for step in (rows[2:4], rows[4:6]):
+        joined = [ids(each.push(*step)) for each in (plain, join)]
+        assert joined[0] == joined[1]
+        found += joined[0]
+    assert ids(plain.finish()) == ids(last := join.finish())
+    assert diary.pairs == found + ids(last)
+    assert all(len(diary.ends(side)) == 60 for side in SIDES)
+    with pytest.raises(sj.SnapshotError, match="nobody has observed the rows"):
+        restore(plain, Diary())
 
 
 def test_nobody_is_told_anything_without_an_observer():

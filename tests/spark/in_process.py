@@ -76,6 +76,7 @@ class MemoryStore:
         self.segments: dict[Any, bytes] = {}
         self.copies: dict[Any, bytes] = {}  # that a test has put here
         self.timers: set[int] = set()
+        self.diary: Any = None  # of an observer; goes back with the state when a task fails
         self.reads = 0
 
     @property

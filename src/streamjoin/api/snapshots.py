@@ -9,6 +9,7 @@ Arrow IPC stream::
     open/left        the rows of windows that are open, tumbling or sessions
     waiting/0/left   a batch that waits for the other side's schema
     collected/left   rows that wait in batch mode
+    living/left      if the lives of rows are observed (`joins.lives`), those that have not ended
 
 Key columns are not saved: they are computed again from the rows.
 
@@ -43,6 +44,7 @@ from streamjoin.indexes.protocol import Structure
 from streamjoin.indexes.saved_tuples import check_tuples, read_numbers, refuse_unless
 from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Counters, Engine, Push
+from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
@@ -85,8 +87,11 @@ def save(state: JoinState) -> bytes:
     return write_parts(header, files, FORMAT, config.threads)
 
 
-def load(data: Any) -> JoinState:
-    """Read what ``save`` wrote; refuse anything else."""
+def load(data: Any, observer: LifeObserver | None = None) -> JoinState:
+    """Read what ``save`` wrote; refuse anything else.
+
+    An ``observer`` has to know what the one before was told: the join must have had one.
+    """
     header, files = read_parts(data, FORMAT, read_threads("threads", None))
     with convert_errors():
         config = load_config(header["config"])
@@ -98,8 +103,8 @@ def load(data: Any) -> JoinState:
             for number, saved in enumerate(header["waiting"])
         ]
         saved = header["engine"]
-        engine = None if saved is None else load_engine(config, schemas, saved, files)
-        return JoinState(config, Opening(schemas, waiting), engine)
+        engine = None if saved is None else load_engine(config, schemas, saved, files, observer)
+        return JoinState(config, Opening(schemas, waiting), engine, observer=observer)
 
 
 @contextmanager
@@ -148,6 +153,9 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
             if batches:
                 rows = [batch.rows for batch in batches]
                 files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
+            named = [batch.ordinals for batch in batches if batch.ordinals is not None]
+            if named and engine.lives is not None:
+                files[f"open/{side}/ordinals"] = write_ordinals(np.concatenate(named))
     for core, pair in enumerate(chain_pairs):
         for side in sides:
             for number, held in enumerate(pair[side]):
@@ -157,6 +165,10 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
         numbers = numbers_of(batch)
         if numbers:
             files[f"collected/{side}/numbers"] = write(pa.record_batch(numbers))
+    if engine.lives is not None:
+        for side, living in engine.lives.living.items():
+            keys, ordinals = living.concatenate()
+            files[f"living/{side}"] = write(pa.record_batch({"keys": keys, "ordinals": ordinals}))
     return {
         "is_self_join": engine.is_self_join,
         "counters": asdict(engine.counters),
@@ -185,8 +197,12 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
     if held.late_index is not None:
         files[f"{name}/side"] = write(held.late_index.to_arrow())
     if held.ordinals is not None:
-        ordinals = held.ordinals.values.copy()
-        files[f"{name}/ordinals"] = write(pa.record_batch({"ordinals": ordinals}))
+        files[f"{name}/ordinals"] = write_ordinals(held.ordinals.values.copy())
+
+
+def write_ordinals(ordinals: Keys) -> pa.Buffer:
+    """Write the ordinals of rows."""
+    return write(pa.record_batch({"ordinals": ordinals}))
 
 
 def save_chain(chain: Chain) -> dict[str, Any]:
@@ -203,11 +219,17 @@ def save_chain(chain: Chain) -> dict[str, Any]:
 
 
 def load_engine(
-    config: JoinOptions, schemas: dict[Side, pa.Schema], saved: dict[str, Any], files: Parts
+    config: JoinOptions,
+    schemas: dict[Side, pa.Schema],
+    saved: dict[str, Any],
+    files: Parts,
+    observer: LifeObserver | None = None,
 ) -> Engine:
     """Make an engine and fill it."""
     refuse_unless(is_whole(saved["seed"], 0), "the seed is none")
-    engine = make_engine(config, schemas, is_self=saved["is_self_join"], seed=saved["seed"])
+    engine = make_engine(
+        config, schemas, is_self=saved["is_self_join"], seed=saved["seed"], observer=observer
+    )
     refuse_unless(engine.is_self_join == saved["is_self_join"], "it cannot be a self-join")
     engine.counters = load_counters(saved["counters"])
     engine.watermark, engine.newest = saved["watermark"], saved["newest"]
@@ -222,6 +244,10 @@ def load_engine(
             for side in SIDES
             if (name := f"open/{side}") in files
         }
+        if engine.lives is not None:
+            for side, batch in held.items():
+                name = f"open/{side}/ordinals"
+                batch.ordinals = load_ordinals(engine, side, name, len(batch), files)
         for window in saved["windows"].values():
             check_recipe(window["recipe"])
         executor.closing.restore(held, saved["windows"])
@@ -235,9 +261,22 @@ def load_engine(
     if executor.turns:
         check_turns(saved["turns"])
         executor.restore_turns(saved["turns"])
+    if engine.lives is not None:
+        load_living(engine, engine.lives, files)
     waiting = [side for side in SIDES if f"collected/{side}" in files]
     engine.collector.add({side: load_collected(engine, side, files) for side in waiting})
     return engine
+
+
+def load_living(engine: Engine, lives: RowLives, files: Parts) -> None:
+    """Let the rows live on that have no end yet."""
+    for side in SIDES:
+        refuse_unless(f"living/{side}" in files, "nobody has observed the rows so far")
+        saved = batch_of(files[f"living/{side}"])
+        keys, ordinals = (np.array(read_numbers(saved[name])) for name in ("keys", "ordinals"))
+        refuse_unless(keys.dtype == np.int64, "a key is missing")
+        check_numbers(np.sort(ordinals), keys.size, engine.counters.rows[side])
+        lives.living[side].add(keys, ordinals)
 
 
 def is_whole(value: Any, least: int | None = None) -> bool:
@@ -349,10 +388,7 @@ def load_subwindow(
     rows = prepare_all(engine, side, batch)
     refuse_unless(len(rows) > 0, "a subwindow is empty")
     if chain.numbered:
-        saved_numbers = batch_of(files[f"{name}/ordinals"])["ordinals"]
-        rows.ordinals = np.array(read_numbers(saved_numbers))
-        came = engine.counters.rows[side]
-        check_ordinals(rows.ordinals, len(rows), came, ascend=chain.plan.counted is not None)
+        rows.ordinals = load_ordinals(engine, side, f"{name}/ordinals", len(rows), files)
     names = [f"{name}/index"]
     if f"{name}/side" in files:
         refuse_unless(structure not in WHOLE_WINDOWS, f"{structure} has no side index")
@@ -364,9 +400,12 @@ def load_subwindow(
     return held
 
 
-def check_ordinals(ordinals: Keys, size: int, came: int, ascend: bool) -> None:
-    """Refuse impossible row numbers; in time windows, a number may come again."""
+def load_ordinals(engine: Engine, side: Side, name: str, size: int, files: Parts) -> Keys:
+    """Read the ordinals of rows; where they do not ascend, in time windows, one may come again."""
+    ordinals = np.array(read_numbers(batch_of(files[name])["ordinals"]))
+    came, ascend = engine.counters.rows[side], engine.plan.counted is not None
     check_numbers(ordinals if ascend else np.sort(ordinals), size, came, strictly=ascend)
+    return ordinals
 
 
 def load_indexes(

@@ -50,6 +50,7 @@ from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.preparing import prepare
 
 Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
+IsHome = Callable[[Side, Keys], Flags]  # which rows live here, by their ordinals; see `joins.lives`
 
 
 @dataclass(frozen=True)
@@ -207,12 +208,15 @@ class Engine:
         return [rows for delivery in self.push_iter(batches) for rows in delivery.rows]
 
     def push_iter(
-        self, batches: Mapping[Side, pa.RecordBatch], choose: Choose | None = None
+        self,
+        batches: Mapping[Side, pa.RecordBatch],
+        choose: Choose | None = None,
+        is_home: IsHome | None = None,
     ) -> Iterator[Delivery]:
         """Join as `push` does, but give the joined rows as they are found.
 
         State changes when the last has been taken. Where a join is spread over cores, ``choose``
-        tells which of the rows that probe are stored here.
+        tells which of the rows that probe are stored here, and ``is_home`` which live here.
         """
         self.settle()
         push = self.prepare(batches)
@@ -221,7 +225,7 @@ class Engine:
                 push.prepared[side] = batch.with_stored(choose(side, batch))
         take_lives_back = self.mark_lives()
         try:
-            self.arrive(push)
+            self.arrive(push, is_home)
             yield from self._probe_and_insert(push.prepared, push.interleaved)
         except StreamJoinError:
             take_lives_back()
@@ -342,11 +346,16 @@ class Engine:
         self.seconds["keys"] += perf_counter() - begin
         return PreparedPush(prepared, rows, len(orders) == 2)
 
-    def arrive(self, push: PreparedPush) -> None:
-        """Tell of rows that come, before they are counted."""
-        if self.lives is not None:
-            for side, batch in push.prepared.items():
-                self.lives.arrive(side, self.counters.rows[side], push.rows[side], batch)
+    def arrive(self, push: PreparedPush, is_home: IsHome | None = None) -> None:
+        """Tell of rows that come, before they are counted; all live here if ``is_home`` is None."""
+        if self.lives is None:
+            return
+        for side, batch in push.prepared.items():
+            first, rows = self.counters.rows[side], push.rows[side]
+            ordinals = np.arange(first, first + rows.num_rows)
+            self.lives.arrive(
+                first, rows, batch, None if is_home is None else is_home(side, ordinals)
+            )
 
     def _probe_and_insert(
         self, prepared: dict[Side, Prepared], interleaved: bool

@@ -4,9 +4,9 @@ An inner join needs none of this. Whatever gives rows that have *no* match (oute
 joins) needs all of it, for every kind of window and executor. So an engine that has an observer
 reports to it, in one place for each::
 
-    arrival     `Engine.prepare_push`    all rows of a push, numbered on through their stream
+    arrival     `Engine.arrive`          all rows of a push, numbered on through their stream
     match       `Engine.take`            each pair that has passed every check, once
-    end         `RowLives.end`           each row once, when no row can meet it any more
+    end         `Engine.end_lives`       each row once, when no row can meet it any more
 
 A row is named by its side and its *ordinal*, its place in its stream, which it keeps wherever it is
 stored. It ends when the watermark, or the rows that came since, have passed its window; when its
@@ -26,14 +26,26 @@ What is reported is provisional: a step that fails, or is interrupted, is taken 
 the engine itself is (`Engine.attempt`). Where a source is read ahead, arrivals are reported by one
 thread and matches by another; a lock lets one report at a time through.
 
-A row that only probes here, because another core stores it, has no end here. Rows that a snapshot
-or a state brings back do not arrive again: an observer that is to survive has to be saved beside
-them.
+Where a join is spread over Spark's cores, a row lives at one of them, and has its arrival and its
+end there. At other cores it is a *guest*: it has a name, for the pairs that are found there, and no
+end. So a pair is reported by one core alone, which may be the home of both rows, or of either::
+
+    core 0    home of a, guest b     match (a, b)           end of a
+    core 1    home of b                                     end of b
+
+Each core counts the rows that reach it, so names hold for one core; they hold for all where all
+rows reach all cores, in count windows and ordered results. A core that holds no rows any more may
+forget what it has counted, and begin at 0 again. What outer joins have to add is the way home of
+what a guest has found: a row's matches are all reported in the batch of its end or before, but not
+all at its home.
+
+Rows that a snapshot or a state brings back live on, and do not arrive again: an observer that is to
+survive has to be saved beside them.
 
 Cost without an observer: nothing. With one: 8 bytes a match, twice, and a sorted key a row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, Protocol
@@ -43,8 +55,9 @@ import pyarrow as pa
 
 from streamjoin.joins.executor import Clock
 from streamjoin.joins.pairs.candidates import Pairs
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
 from streamjoin.keys.operands import Side
+from streamjoin.plans.batches import take_rows
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import window_numbers
@@ -55,8 +68,12 @@ AFTER_ALL = 2**64  # greater than any key
 class LifeObserver(Protocol):
     """Gets to know what becomes of each row; see the module docstring."""
 
-    def note_arrivals(self, side: Side, first: int, rows: pa.RecordBatch) -> None:
-        """Rows have come, with the ordinals from ``first`` on."""
+    def note_arrivals(self, side: Side, ordinals: Keys, rows: pa.RecordBatch) -> None:
+        """Rows have come that live here."""
+        ...
+
+    def note_guests(self, side: Side, ordinals: Keys, rows: pa.RecordBatch) -> None:
+        """Rows have come that live at another core, to find matches here."""
         ...
 
     def note_matches(self, pairs: Pairs) -> None:
@@ -96,6 +113,12 @@ class LivingRows:
             order = np.argsort(keys, kind="stable")
             self.runs.append((keys[order], ordinals[order]))
 
+    def concatenate(self) -> tuple[Keys, Keys]:
+        """Return the keys and the ordinals of all rows."""
+        keys, ordinals = zip(*self.runs, strict=True) if self.runs else ((), ())
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *keys]), np.concatenate([none, *ordinals])
+
     def take_before(self, bound: int) -> Keys:
         """Remove the rows whose key is before a bound; return their ordinals."""
         taken, runs = [], []
@@ -129,17 +152,37 @@ class RowLives:
         self.living = {side: LivingRows() for side in SIDES}
         self._reporting = RLock()
 
-    def arrive(self, side: Side, first: int, rows: pa.RecordBatch, batch: Prepared) -> None:
-        """Report rows that come; those that cannot match end at once."""
+    def arrive(
+        self, first: int, rows: pa.RecordBatch, batch: Prepared, is_home: Flags | None = None
+    ) -> None:
+        """Report rows that come, numbered from ``first`` on; those that cannot match end at once.
+
+        ``is_home`` marks the rows that live here, which are all if it is None.
+        """
         assert batch.ordinals is not None
+        side, ordinals = batch.side, np.arange(first, first + rows.num_rows)
+        ending = np.ones(rows.num_rows, np.bool_) if is_home is None else is_home.copy()
+        ending[batch.ordinals - first] = False
         with self._reporting:
-            self.observer.note_arrivals(side, first, rows)
-            alive = batch.stored
-            assert alive.ordinals is not None
-            unable = np.ones(rows.num_rows, np.bool_)
-            unable[batch.ordinals - first] = False
-            self._note_ends(side, first + np.flatnonzero(unable))
-            self.living[side].add(self._end_keys(alive), alive.ordinals)
+            if is_home is None:
+                self.observer.note_arrivals(side, ordinals, rows)
+            else:
+                home, guests = np.flatnonzero(is_home), np.flatnonzero(~is_home)
+                self.observer.note_arrivals(side, ordinals[home], take_rows(rows, home))
+                self.observer.note_guests(side, ordinals[guests], take_rows(rows, guests))
+            self._note_ends(side, ordinals[ending])
+            stored = batch.stored
+            assert stored.ordinals is not None
+            self.take_back(stored, None if is_home is None else is_home[stored.ordinals - first])
+
+    def take_back(self, batch: Prepared, is_home: Flags | None = None) -> None:
+        """Let rows live on that were stored before; they do not arrive again."""
+        assert batch.ordinals is not None
+        keys, ordinals = self._end_keys(batch), batch.ordinals
+        if is_home is not None:
+            keys, ordinals = keys[is_home], ordinals[is_home]
+        with self._reporting:
+            self.living[batch.side].add(keys, ordinals)
 
     def _end_keys(self, batch: Prepared) -> Keys:
         """Return what tells when rows end."""
@@ -160,10 +203,21 @@ class RowLives:
     def end(self, clock: Clock, closed: Mapping[Side, Keys] | None = None) -> None:
         """Report the rows that have ended by now; of sessions, those that are ``closed``."""
         with self._reporting:
-            for side, bound in self._bounds(clock).items():
-                self._note_ends(side, self.living[side].take_before(bound))
-            for side, ordinals in (closed or {}).items():
-                self._note_ends(side, self.living[side].take(ordinals))
+            for side, ordinals in self._take_ended(clock, closed or {}):
+                self._note_ends(side, ordinals)
+
+    def forget(self, clock: Clock, closed: Mapping[Side, Keys] | None = None) -> None:
+        """Drop the rows that had ended by then: their ends were reported before."""
+        with self._reporting:
+            for _ in self._take_ended(clock, closed or {}):
+                pass
+
+    def _take_ended(self, clock: Clock, closed: Mapping[Side, Keys]) -> Iterator[tuple[Side, Keys]]:
+        """Remove the rows that have ended by now, and yield their ordinals."""
+        for side, bound in self._bounds(clock).items():
+            yield side, self.living[side].take_before(bound)
+        for side, ordinals in closed.items():
+            yield side, self.living[side].take(ordinals)
 
     def lose(self, side: Side, ordinals: Keys) -> None:
         """Report rows that were dropped by an error."""

@@ -12,9 +12,12 @@ of the other side goes to the cores that its ranges touch, and to no others. Wit
 stored parcels come first; probing parcels then go through one by one, and need not be kept. Spark
 sorts for this, but SQL does not promise that an order lasts through `mapInArrow`, and there are
 engines that drop it: so the order is checked with every parcel.
+
+Where the lives of rows are observed (`joins.lives`), a probing row lives at the core that would
+store it, and goes there even if its ranges do not. All rows of a core end with it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from math import ceil
@@ -27,9 +30,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
+from streamjoin.joins.engine import Engine
+from streamjoin.joins.executor import Clock
+from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.joins.sliding.static import choose_chain
 from streamjoin.joins.sliding.subwindow import Subwindow
-from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.batches import group_by_bytes, in_one_piece
 from streamjoin.plans.plan import SIDES
@@ -39,7 +45,7 @@ from streamjoin.spark.cores.portions import PORTION_BYTES
 from streamjoin.spark.planning.inputs import Inputs, backticks
 from streamjoin.spark.planning.schemas import conform, name_plainly, plain_names
 from streamjoin.spark.planning.spec import JoinSpec
-from streamjoin.spark.routing.exchange import gather_rounds, split_rows
+from streamjoin.spark.routing.exchange import gather_rounds, pack_unable, split_rows
 from streamjoin.spark.routing.parcels import (
     COLUMNS,
     Parcel,
@@ -48,7 +54,7 @@ from streamjoin.spark.routing.parcels import (
     pack_rows,
     unpack_rows,
 )
-from streamjoin.spark.routing.table import RoutingTable
+from streamjoin.spark.routing.table import RoutingTable, Shares
 from streamjoin.spark.streams import resize_batches
 
 SAMPLE_ROWS, ENOUGH_ROWS = 20_000, 4_000  # of a side: wanted, and enough
@@ -138,25 +144,35 @@ class TablePacker:
         """Pack the rows of one task."""
         context = TaskContext.get()
         task, number = context.partitionId() if context else 0, 0
-        role = Role.STORE if self.side == self.placement.stored else Role.PROBE
         for rows in gather_rounds(batches, self.spec.schemas[self.side]):
-            batch = prepare(self.spec.routing_plan(), self.side, rows)
-            for core, data in self._pack_round(batch):
+            for core, role, data in self._pack_round(rows):
                 parcel = Parcel(SIDES.index(self.side), task, number, role, data)
                 yield address_parcel(self.spec.labels[core], parcel)
                 number += 1
 
-    def _pack_round(self, batch: Prepared) -> Iterator[tuple[int, bytes]]:
+    def _pack_round(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Role, bytes]]:
+        """Yield core, role and data of each parcel."""
+        batch = prepare(self.spec.routing_plan(), self.side, rows)
+        home = Role.STORE if self.side == self.placement.stored else Role.LIVE
+        for role, shares in self._share_rows(batch, home):
+            for core, share in enumerate(split_rows(batch.rows, shares)):
+                if share.num_rows:
+                    yield core, role, pack_rows(share)
+        if self.spec.observe is not None:
+            for core, data in pack_unable(self.spec, rows, batch):
+                yield core, home, data
+
+    def _share_rows(self, batch: Prepared, home: Role) -> Iterator[tuple[Role, Shares]]:
+        """Yield the rows that each core gets, by role."""
         table, keys = self.placement.table, self.spec.route_keys(batch)
-        if self.side == self.placement.stored:
-            shares = table.share_stored(table.owners(table.cells(keys), batch.rows))
-        else:
-            owners = np.full(len(batch), -1, np.int32)  # none: these rows are not stored
+        cells = table.cells(keys)
+        owners = np.full(len(batch), -1, np.int32)  # none: these rows are not stored
+        if home == Role.STORE or self.spec.observe is not None:
+            owners = table.owners(cells, batch.rows)
+            yield home, table.share_stored(owners)
+        if home != Role.STORE:
             ranges = self.spec.route_ranges(batch, keys)
-            shares = table.share_probing(ranges, table.cells(keys), owners)
-        for core, rows in enumerate(split_rows(batch, shares)):
-            if rows.num_rows:
-                yield core, pack_rows(rows)
+            yield Role.PROBE, table.share_probing(ranges, cells, owners)
 
 
 @dataclass(frozen=True)
@@ -168,8 +184,8 @@ class TableCores:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Join all cores of a partition; parcels come sorted by core, those to store first."""
-        for _, parcels in groupby(self._check_order(batches), key=lambda row: row[0]):
-            joined = self._join((role, data) for _, role, data in parcels)
+        for label, parcels in groupby(self._check_order(batches), key=lambda row: row[0]):
+            joined = self._join(label, ((role, data) for _, role, data in parcels))
             for rows in resize_batches(joined):
                 yield rows.rename_columns(plain_names(rows.num_columns))
 
@@ -189,59 +205,75 @@ class TableCores:
                 last = core, role
                 yield core, role, data
 
-    def _join(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
-        if self.spec.plan().longest_pause is not None:
-            return self._join_sessions(parcels)
-        return self._join_stored(parcels)
+    def _join(self, label: int, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
+        number = self.spec.labels.index(label)
+        engine = self.spec.make_engine(self.spec.make_observer(number))
+        has_sessions = engine.plan.longest_pause is not None
+        join = self._join_sessions if has_sessions else self._join_stored
+        with engine.attempt_whole():
+            for delivery in join(engine, parcels):
+                yield from engine.take(delivery).rows
+            engine.end_lives(Clock({}, is_over=True))
 
-    def _join_sessions(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
-        """Join all rows of a core at once: any of them may make a session longer."""
-        engine = self.spec.make_engine()
+    def _admit(
+        self, engine: Engine, side: Side, rows: Sequence[pa.RecordBatch], are_guests: bool = False
+    ) -> Prepared:
+        """Prepare rows and count them; tell of them, if anyone wants to know."""
+        push = engine.prepare({side: in_one_piece(rows, self.spec.schemas[side])})
+        push.prepared[side].arrival = None  # they meet all rows of the other side
+        engine.arrive(push, mark_no_home if are_guests else None)
+        engine.count(push)
+        return push.prepared[side]
+
+    def _join_sessions(self, engine: Engine, parcels: Iterator[RoleData]) -> Iterator[Delivery]:
+        """Join all rows of a core at once: any of them may make a session longer.
+
+        None of them is a guest: rows of one group have one hash, and so one core.
+        """
         assert engine.executor.closing is not None
         pieces: dict[Side, list[pa.RecordBatch]] = {}
         for role, data in parcels:
             side = self.stored if role == Role.STORE else OTHER[self.stored]
             pieces.setdefault(side, []).append(unpack_rows(data.as_buffer())[0])
-        batches = {
-            side: prepare(engine.plan, side, in_one_piece(rows, self.spec.schemas[side]))
-            for side, rows in pieces.items()
-        }
-        for delivery in engine.executor.closing.join_all(batches):
-            yield from delivery.rows
+        batches = {side: self._admit(engine, side, rows) for side, rows in pieces.items()}
+        yield from engine.executor.closing.join_all(batches)
 
-    def _join_stored(self, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
+    def _join_stored(self, engine: Engine, parcels: Iterator[RoleData]) -> Iterator[Delivery]:
         """Sort the rows to store into indexes, and let the others probe them as they come.
 
         There is one index, unless the rows are more than fit into one batch of Arrow data.
         """
         pieces: list[pa.RecordBatch] = []
+        first: list[RoleData] = []  # that probes
         for role, data in parcels:
             if role != Role.STORE:
+                first = [(role, data)]
                 break
             pieces.append(unpack_rows(data.as_buffer())[0])
-        else:
+        if engine.lives is None and not (pieces and first):
             return
-        if not pieces:
-            return
-        plan, probing = self.spec.plan(), OTHER[self.stored]
-        schema = self.spec.schemas[self.stored]
         groups = group_by_bytes(pieces, PORTION_BYTES)
-        batches = [prepare(plan, self.stored, in_one_piece(group, schema)) for group in groups]
+        batches = [self._admit(engine, self.stored, group) for group in groups]
         batches = [stored for stored in batches if len(stored)]
-        if not batches:
+        if engine.lives is None and not batches:
             return
-        manager = self.spec.make_manager()
+        manager = self.spec.make_manager(engine.plan)
         windows: list[Subwindow] = []
-        for _, each in chain([(role, data)], parcels):
-            batch = prepare(plan, probing, unpack_rows(each.as_buffer())[0])
-            if not len(batch):
+        for role, data in chain(first, parcels):
+            rows, are_guests = unpack_rows(data.as_buffer())[0], role == Role.PROBE
+            batch = self._admit(engine, OTHER[self.stored], [rows], are_guests)
+            if not (len(batch) and batches):
                 continue
             if not windows:
                 own = choose_chain(manager, batches[0], batch)
                 windows = [own.standalone_subwindow(stored) for stored in batches]
             manager.sort_batches([batch])
-            for delivery in manager.probe_targets([(batch, windows)]):
-                yield from delivery.rows
+            yield from manager.probe_targets([(batch, windows)])
+
+
+def mark_no_home(_: Side, ordinals: Keys) -> Flags:
+    """Tell that rows live at another core."""
+    return np.zeros(ordinals.size, np.bool_)
 
 
 def join_tables(

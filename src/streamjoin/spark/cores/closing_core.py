@@ -11,7 +11,8 @@ after the batch's rows have come in. The state of a batch holds its watermark, a
 windows are closed: segments may hold their rows beside those of open ones.
 
 With a routing by hash, equal rows are stored by one core, and that is all. Otherwise right rows go
-to every core and left rows to one each, a join matrix: a pair is found where its left row is.
+to every core and left rows to one each, a join matrix: a pair is found where its left row is. Then
+a right row lives at the core that would store it alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +20,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.executor import Clock, ClosingExecutor
+from streamjoin.joins.executor import ClosingExecutor
 from streamjoin.kernels.compile import MAX_KEY, Flags
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.preparing import prepare
 from streamjoin.plans.window_keys import window_numbers
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
@@ -38,9 +40,8 @@ FEW_WINDOWS = 4  # of a batch, that have segments of their own, which are droppe
 class ClosingCore(JoinCore):
     """One core in one micro-batch."""
 
-    def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+    def _step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Take the rows of one micro-batch in, close windows, then write what has changed."""
-        self.has_input = True
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, None, parcels)
         self.metrics.received_rows = received.rows
@@ -50,6 +51,8 @@ class ClosingCore(JoinCore):
         with self.metrics.engine(self.cached.engine):
             yield from self.join_received(self.cached.engine, received)
             yield from self._close_windows()
+        if self.observer is not None:
+            self.manifest.arrived = dict(self.cached.engine.counters.rows)
         with self.metrics.phase("state"):
             self._write_state(None, received.newest)
 
@@ -59,7 +62,17 @@ class ClosingCore(JoinCore):
         self.metrics.probes += len(batch)
         return np.ones(len(batch), np.bool_) if batch.side == "right" else mark_first(batch, count)
 
-    def expire(self) -> Iterator[pa.RecordBatch]:
+    def find_home(self, batch: Prepared) -> Flags | None:
+        """Return which stored rows live here: of right ones that every core stores, its share."""
+        table = self.spec.first_table()
+        assert table is not None
+        if batch.side == "left" or self.spec.is_hashed:
+            return None
+        routed = prepare(self.spec.routing_plan(), batch.side, batch.rows)
+        owners = table.owners(table.cells(self.spec.route_keys(routed)), routed.rows)
+        return owners == self.number
+
+    def _expire(self) -> Iterator[pa.RecordBatch]:
         """Close what the watermark has passed, in a batch without rows for this core."""
         self.cached = self._take_engine()
         with self.metrics.engine(self.cached.engine):
@@ -81,7 +94,7 @@ class ClosingCore(JoinCore):
         manifest = self.manifest
         cached = cache.take_engine(self.owner, manifest.batch)
         if cached is None or not self._can_continue(cached):
-            cached = CachedEngine(self.spec.make_engine())
+            cached = self._make_engine()
             # What it has seen, and how fast, only this worker knows: attempts would differ.
             self._windows(cached).decide_by_rows_alone()
         missing = cached.find_missing(manifest.segments)
@@ -90,12 +103,15 @@ class ClosingCore(JoinCore):
             with self.metrics.phase("load"):
                 for rows in self._load(missing):
                     self._windows(cached).restore(rows, manifest.windows)
+                    self._take_lives_back(cached.engine, rows)
         else:
             self.metrics.cache_hits += 1
-        closed = self._as_key(manifest.watermark_ms)
-        if closed is not None:  # in whichever worker
-            cached.engine.executor.expire(Clock({}, closed))
+        self._observe(cached.engine)
+        if self.told.watermark is not None:  # in whichever worker
+            cached.engine.executor.expire(self.told)
         cached.note_segments(manifest.segments)
+        if self.observer is not None:
+            cached.engine.restore_arrived(manifest.arrived)
         cached.engine.restore_watermark(self.late_before)
         return cached
 
@@ -133,9 +149,8 @@ class ClosingCore(JoinCore):
         for share in shares:
             assert share.times is not None
             last = int(share.times.max())
-            write_segments(
-                self.store, self.manifest, self.moment.batch, batch.side, share.rows, last
-            )
+            rows = self.label_rows(share)
+            write_segments(self.store, self.manifest, self.moment.batch, batch.side, rows, last)
 
     def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time that a row of an open window can have."""

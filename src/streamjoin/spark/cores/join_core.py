@@ -13,6 +13,11 @@ its segments are those of the state. For this, rows are put into an order that d
 how parcels arrive (`routing.exchange`), and nothing that one worker alone knows, such as a clock or
 its past, has a say in rows or state.
 
+Where the lives of rows are observed (`joins.lives`), each attempt has an observer of its own. What
+it was told is undone if the attempt fails. If its task fails later, Spark goes back to the state
+before: an observer that remembers anything has to keep it there. The rows that live on are those in
+the state, without those that had ended by its clock (`told`), whichever worker has told that.
+
 A row is late by Spark's rule: its time is at or before the watermark of the batch before. A core
 sees the watermark of its own batch, and remembers the last one. Between the two, the watermark can
 have moved only if the batch before had rows, and then the core was there, since tasks whose rows
@@ -27,6 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.executor import Clock
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.operands import Side
@@ -70,6 +76,8 @@ class JoinCore:
         self.number = spec.labels.index(label)
         self.metrics = Metrics()
         self.owner = f"{moment.owner}/{spec.name}/{label}"
+        self.observer = spec.make_observer(self.number)
+        self.home_before: dict[Side, int] = {}  # the first ordinal of rows that only probe
         self.cached: CachedEngine | None = None
         self.sample: Keys | None = None  # of routing keys, if a summary had any
         self.has_input = False  # whether this batch had rows for any core, or had and lost them
@@ -116,9 +124,35 @@ class JoinCore:
             return {side: arrived[side] - getattr(window, side) for side in SIDES}
         return None if watermark is None else self.plan.needed_from(watermark)
 
+    @property
+    def told(self) -> Clock:
+        """How far the streams had come when the state was written: ends until then were told."""
+        return Clock(dict(self.manifest.arrived), self._as_key(self.manifest.watermark_ms))
+
     def step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
         """Join the rows of one micro-batch, then write what has changed."""
         self.has_input = True
+        return self._attempt(self._step(parcels))
+
+    def expire(self) -> Iterator[pa.RecordBatch]:
+        """Drop what the watermark has passed, in a batch without rows for this core."""
+        return self._attempt(self._expire())
+
+    def _attempt(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield joined rows; if that fails, nothing has been told of rows."""
+        if self.observer is None:
+            yield from rows
+            return
+        mark = self.observer.mark()
+        try:
+            yield from rows
+        except BaseException:
+            self.observer.undo(mark)
+            raise
+        self.observer.keep()
+
+    def _step(self, parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+        """Join, write, and tell, as `step` says."""
         with self.metrics.phase("unpack"):
             received = receive(self.spec, self.number, self.manifest.table, parcels)
         self.metrics.received_rows = received.rows
@@ -150,6 +184,8 @@ class JoinCore:
         def choose(side: Side, batch: Prepared) -> Flags:
             return self.choose_stored(received, batch, portion.stored[side])
 
+        arrived = engine.counters.rows
+        self.home_before = {side: arrived[side] + count for side, count in portion.stored.items()}
         yield from self.join(engine, portion.batches, choose)
         self._write_inserted(engine)
 
@@ -157,8 +193,14 @@ class JoinCore:
         self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
     ) -> Iterator[pa.RecordBatch]:
         """Find the matches, and take the rows in."""
-        for delivery in engine.push_iter(batches, choose):
+        for delivery in engine.push_iter(batches, choose, self.is_home):
             yield from delivery.rows
+
+    def is_home(self, side: Side, ordinals: Keys) -> Flags:
+        """Return which of the rows that come live here: one core for each row."""
+        if self.spec.numbered:
+            return ordinals % self.spec.cores == self.number
+        return ordinals < self.home_before[side]
 
     def _write_inserted(self, engine: Engine) -> None:
         """Write the rows that a portion has stored, so that they need not be kept beside others."""
@@ -171,7 +213,8 @@ class JoinCore:
     def choose_stored(self, received: Received, batch: Prepared, count: int) -> Flags:
         """Return which rows are stored here: the first ``count``, or every n-th if numbered."""
         self.metrics.probes += len(batch)
-        if batch.ordinals is not None:
+        if self.spec.numbered:
+            assert batch.ordinals is not None
             if batch.times is not None and len(batch):
                 received.summaries.append({"newest": int(batch.times.max())})
             if self.number == 0:
@@ -181,9 +224,12 @@ class JoinCore:
         self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
         return mark_first(batch, count)
 
-    def expire(self) -> Iterator[pa.RecordBatch]:
-        """Drop what the watermark has passed, in a batch without rows for this core."""
-        self.cached = cache.take_engine(self.owner, self.manifest.batch)
+    def _expire(self) -> Iterator[pa.RecordBatch]:
+        """Drop what the watermark has passed; only an observer needs rows for that."""
+        if self.observer is None:
+            self.cached = cache.take_engine(self.owner, self.manifest.batch)
+        else:
+            self.cached = self._take_engine()
         if self.cached is not None and self.watermark is not None:
             self.cached.engine.advance(self.watermark)
         self._write_state(None, None)
@@ -191,14 +237,14 @@ class JoinCore:
 
     def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
-        segments, needed = self.manifest.segments, self.least_needed(self.late_before)
+        segments, needed = self.manifest.segments, self.least_needed(self.told.watermark)
         cached = cache.take_engine(self.owner, self.manifest.batch)
         if cached is not None and not all(
             needed is not None and last < needed[side] for side, last in cached.find_extra(segments)
         ):
             cached = None  # a failed task has left rows in it
         if cached is None:
-            cached = CachedEngine(self.spec.make_engine())
+            cached = self._make_engine()
         missing = cached.find_missing(segments)
         if missing:
             self.metrics.cache_misses += 1
@@ -208,14 +254,39 @@ class JoinCore:
                 if all(can_follow(batch, cached.engine.chains[s]) for s, batch in first.items()):
                     steps = chain([first], steps)
                 else:
-                    cached, steps = CachedEngine(self.spec.make_engine()), self._load(segments)
+                    cached, steps = self._make_engine(), self._load(segments)
                 for rows in steps:
                     cached.engine.manager.restore(rows)
+                    self._take_lives_back(cached.engine, rows)
         else:
             self.metrics.cache_hits += 1
         cached.note_segments(segments)
         cached.engine.restore_arrived(self.manifest.arrived)
+        self._observe(cached.engine)
         return cached
+
+    def _make_engine(self) -> CachedEngine:
+        """Return an engine without rows."""
+        return CachedEngine(self.spec.make_engine(self.observer))
+
+    def _take_lives_back(self, engine: Engine, batches: dict[Side, Prepared]) -> None:
+        """Let rows that were stored live on, those whose ends were told too, until `_observe`."""
+        if engine.lives is not None:
+            for batch in batches.values():
+                engine.lives.take_back(batch, self.find_home(batch))
+
+    def find_home(self, batch: Prepared) -> Flags | None:
+        """Return which stored rows live here; None: all."""
+        return None
+
+    def _observe(self, engine: Engine) -> None:
+        """Let this attempt's observer know what happens from now on to the rows that live."""
+        if engine.lives is not None:
+            assert self.observer is not None
+            engine.lives.observer = self.observer
+            closing = engine.executor.closing
+            clock = self.told
+            engine.lives.forget(clock, None if closing is None else closing.find_closed(clock))
 
     def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
         """Yield the rows of segments, in as many steps as it takes to keep batches small."""
@@ -241,7 +312,7 @@ class JoinCore:
     def _prepare_stored(self, side: Side, rows: pa.RecordBatch) -> Prepared:
         """Compute the keys of rows that were stored."""
         batch = prepare(self.plan, side, rows.select(self.spec.schemas[side].names))
-        if self.spec.numbered:
+        if self.spec.keeps_ordinals:
             batch.ordinals = rows.column(ORDINAL).to_numpy()
         return batch
 
@@ -298,10 +369,8 @@ class JoinCore:
 
     def _write_rows(self, batch: Prepared) -> None:
         """Write stored rows as a segment; those far ahead in time apart, since they stay longer."""
-        stored, times = batch.rows, batch.times
+        stored, times = self.label_rows(batch), batch.times
         number = self.moment.batch
-        if batch.ordinals is not None:
-            stored = stored.append_column(ORDINAL, pa.array(batch.ordinals))
         if times is None:
             assert batch.ordinals is not None
             last = int(batch.ordinals[-1])
@@ -313,6 +382,12 @@ class JoinCore:
             last = int(times[flags].max())
             rows = stored if flags.all() else stored.filter(pa.array(flags))
             write_segments(self.store, self.manifest, number, batch.side, rows, last)
+
+    def label_rows(self, batch: Prepared) -> pa.RecordBatch:
+        """Return rows as the state keeps them: with their ordinals, if any are kept."""
+        if not self.spec.keeps_ordinals:
+            return batch.rows
+        return batch.rows.append_column(ORDINAL, pa.array(batch.ordinals))
 
     def next_expiry_ms(self) -> int | None:
         """Return the watermark, in milliseconds, at which something can be dropped."""

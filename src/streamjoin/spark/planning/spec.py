@@ -22,6 +22,7 @@ from streamjoin import __version__
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.build import make_closed_rows, make_engine, make_plan
 from streamjoin.joins.engine import Engine
+from streamjoin.joins.lives import LifeObserver
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery, Names, gather
 from streamjoin.joins.sliding.manager import Manager
@@ -66,6 +67,8 @@ class JoinSpec:
     ordering: Ordering | None = None  # of the results
     has_fixed_cores: bool = True  # otherwise there are as many cores as partitions
     saved_table: SavedTable | None = None  # of the checkpoint that the stream continues from
+    # Makes who gets to know, in one attempt of a core, what becomes of each row; see `joins.lives`.
+    observe: Callable[[int], LifeObserver] | None = None
 
     def __hash__(self) -> int:
         return hash((self.config, self.routing, self.labels, self.name))
@@ -109,6 +112,11 @@ class JoinSpec:
     def numbered(self) -> bool:
         """Whether every core sees all rows, to number them, and stores every n-th of them."""
         return self.counted or self.ordering is not None
+
+    @property
+    def keeps_ordinals(self) -> bool:
+        """Whether rows keep their ordinals in the state."""
+        return self.numbered or self.observe is not None
 
     @property
     def adapts(self) -> bool:
@@ -160,21 +168,30 @@ class JoinSpec:
         names: Names = dict(zip(SIDES, self.columns, strict=True))
         return partial(_gather, names=names, schema=self.result_schema, ordering=self.ordering)
 
-    def make_manager(self) -> Manager:
+    def make_manager(self, plan: JoinPlan) -> Manager:
         """Return what joins tables, with a result of the user's columns."""
-        plan, schema = self.plan(), self.result_schema
+        schema = self.result_schema
 
         def deliver(found: Found) -> Iterator[Delivery]:
             return self._deliver(found, schema)
 
         return make_closed_rows(self.config, plan, deliver).make_manager(plan, 1)
 
-    def make_engine(self) -> Engine:
+    def make_observer(self, core: int) -> LifeObserver | None:
+        """Return who gets to know what becomes of a core's rows, in one attempt."""
+        return None if self.observe is None else self.observe(core)
+
+    def make_engine(self, observer: LifeObserver | None = None) -> Engine:
         """Return an engine without rows, with a result of the user's columns."""
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         return make_engine(
-            self.config, self.schemas, deliver=deliver, numbers=self.numbered, manager=manager
+            self.config,
+            self.schemas,
+            deliver=deliver,
+            numbers=self.numbered,
+            manager=manager,
+            observer=observer,
         )
 
     @property
@@ -233,7 +250,8 @@ def _gather(
 @lru_cache(maxsize=32)
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec, with hashes that are this process's secret."""
-    return make_plan(spec.config, spec.schemas)
+    plan = make_plan(spec.config, spec.schemas)
+    return replace(plan, names_rows=spec.observe is not None)
 
 
 @lru_cache(maxsize=32)

@@ -10,7 +10,8 @@
 every core a parcel to store, even an empty one, with a summary of what the task has seen: rows, the
 latest time, a histogram of the routing keys. So all cores learn the same about all rows, and work
 out the next table alone. Where rows are numbered, in count windows and for ordered results, all
-rows go to all cores: those that cannot match count too.
+rows go to all cores: those that cannot match count too. Where each row's end is told
+(`joins.lives`), a row that cannot match goes to one core, in a parcel to store, and ends there.
 
 **Receiving.** Parcels addressed to one core hold just its rows. From those that go to all cores, it
 picks its own, by a table that every core works out alone, from the same parcels.
@@ -35,7 +36,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Cells, Histogram
-from streamjoin.plans.batches import in_one_piece, split_by_bytes
+from streamjoin.plans.batches import in_one_piece, split_by_bytes, take_rows
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.preparing import prepare
@@ -87,6 +88,16 @@ class StreamPacker:
             return
         batch = prepare(spec.routing_plan(), self.side, rows)
         summary["null_times"] = batch.intake.null_times
+        yield from self._pack_able(batch, table, summary)
+        if spec.observe is not None:
+            for core, data in pack_unable(spec, rows, batch):
+                yield core, Role.STORE, data
+
+    def _pack_able(
+        self, batch: Prepared, table: RoutingTable | None, summary: dict[str, Any]
+    ) -> Iterator[tuple[int, Role, bytes]]:
+        """Pack the rows that can match."""
+        spec = self.spec
         if table is None:
             yield from self._pack_for_all(batch.rows, summary)
             return
@@ -94,10 +105,11 @@ class StreamPacker:
         cells = table.cells(keys)
         summary |= summarize_rows(spec, batch, table, keys, cells)
         owners = table.owners(cells, batch.rows)
-        for core, rows in enumerate(split_rows(batch, table.share_stored(owners))):
+        for core, rows in enumerate(split_rows(batch.rows, table.share_stored(owners))):
             yield core, Role.STORE, pack_rows(rows, summary)
         ranges = spec.route_ranges(batch, keys)
-        for core, rows in enumerate(split_rows(batch, table.share_probing(ranges, cells, owners))):
+        shares = table.share_probing(ranges, cells, owners)
+        for core, rows in enumerate(split_rows(batch.rows, shares)):
             if rows.num_rows:
                 yield core, Role.PROBE, pack_rows(rows)
 
@@ -137,9 +149,22 @@ def gather_rounds(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Itera
         yield in_one_piece(waiting, schema)
 
 
-def split_rows(batch: Prepared, shares: Shares) -> Iterator[pa.RecordBatch]:
+def pack_unable(
+    spec: JoinSpec, rows: pa.RecordBatch, able: Prepared
+) -> Iterator[tuple[int, bytes]]:
+    """Pack the rows that cannot match, each for one core, which is to tell of their ends."""
+    chosen = np.setdiff1d(np.arange(rows.num_rows), able.places)
+    if chosen.size:
+        unable, table = take_rows(rows, chosen), RoutingTable.split(spec.cores)
+        owners = table.owners(np.zeros(chosen.size, np.int32), unable)
+        for core, own in enumerate(split_rows(unable, table.share_stored(owners))):
+            if own.num_rows:
+                yield core, pack_rows(own)
+
+
+def split_rows(rows: pa.RecordBatch, shares: Shares) -> Iterator[pa.RecordBatch]:
     """Yield each core's share of the rows."""
-    ordered = batch.rows.take(pa.array(shares.rows))
+    ordered = rows.take(pa.array(shares.rows))
     for first, last in pairwise(shares.starts.tolist()):
         yield ordered.slice(first, last - first)
 

@@ -30,6 +30,7 @@ class Role(IntEnum):
     STORE = 0  # keep them, and let them probe
     PROBE = 1  # let them probe only
     PICK = 2  # every core gets these rows, and picks its own
+    LIVE = 3  # let them probe only, but they live here; see `joins.lives`
 
 
 class Parcel(NamedTuple):
