@@ -66,14 +66,16 @@ def find_executors(folder):
 
 def run(folder, kind, dice):
     """Run the driver to its end; kill an executor after some of its batches. Return how many."""
-    process = subprocess.Popen(
-        make_command(driver, folder, kind),
-        env=make_environment(**make_spark_home(folder)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
+    errors = folder / "errors.txt"
+    with errors.open("w") as file:
+        process = subprocess.Popen(
+            make_command(driver, folder, kind),
+            env=make_environment(**make_spark_home(folder)),
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            start_new_session=True,
+        )
     killed, line = 0, ""
     try:
         for line in process.stdout:
@@ -88,7 +90,8 @@ def run(folder, kind, dice):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.stdout.close()
-    assert line == "end\n"
+    told = errors.read_text()
+    assert line == "end\n", told[told.rfind("[STREAM_FAILED]") :][:5000]
     return killed
 
 
@@ -102,7 +105,7 @@ def test_executors_that_are_killed_change_nothing(kind, tmp_path):
     killed = run(tmp_path, kind, Random(SEED))
     print(f"{killed} executors were killed")  # noqa: T201
     assert killed > 1
-    rows = pq.read_table(tmp_path / "sink").select(["id", "id_right"]).to_pylist()
+    rows = pq.read_table(tmp_path / "result").select(["id", "id_right"]).to_pylist()
     found = Counter(tuple(row.values()) for row in rows)
     expected = Counter(expect(kind, batches))
     assert found == expected

@@ -16,9 +16,9 @@ from streamjoin.spark.session import (
     BATCH_BYTES,
     CHANGELOG,
     CHECKPOINTS,
+    FULL_RETRY,
     PARTITIONS,
     PROVIDER,
-    RETRIES,
     ROCKSDB,
     check_session,
     check_workers,
@@ -26,6 +26,8 @@ from streamjoin.spark.session import (
     read_settings,
 )
 from streamjoin.spark.tasks import choose_labels, hash_int
+from tests.spark.streams.random_batches import make_batches, table
+from tests.spark.streams.running import Streams
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +50,7 @@ def frame(session):
 def fresh(spark):
     """A session in which nothing about streams is set."""
     session = spark.newSession()
-    for name in (PARTITIONS, PROVIDER, CHANGELOG, CHECKPOINTS, BATCH_BYTES, *RETRIES):
+    for name in (PARTITIONS, PROVIDER, CHANGELOG, CHECKPOINTS, BATCH_BYTES, FULL_RETRY):
         session.conf.unset(name)
     return session
 
@@ -80,13 +82,30 @@ def test_labels_are_where_group_by_sends_them(session):
 def test_configure_sets_what_is_unset_and_nothing_else(fresh):
     bound = fresh.conf.get(BATCH_BYTES)
     expected = {
-        PROVIDER: ROCKSDB, CHANGELOG: "true", CHECKPOINTS: "2", PARTITIONS: "5", **RETRIES
+        PROVIDER: ROCKSDB, CHANGELOG: "true", CHECKPOINTS: "2", PARTITIONS: "5",
+        FULL_RETRY: "false",
     }  # fmt: skip
     assert sjs.configure(fresh, cores=5) == expected
     assert fresh.conf.get(BATCH_BYTES) == bound  # which other Python functions rely on
     assert fresh.conf.get(PARTITIONS) == "5"
     assert sjs.configure(fresh, cores=7) == {}
     assert fresh.conf.get(PARTITIONS) == "5"
+
+
+@pytest.mark.parametrize(
+    ("join", "is_full"),
+    [
+        ({"window": TimeWindow("1 second"), "time": "t"}, "false"),
+        ({"window": TimeWindow("1 second"), "time": "t", "ordered": "outer"}, "true"),
+        ({"window": CountWindow(3)}, "true"),
+    ],
+)
+def test_rows_that_are_numbered_have_steps_repeated_in_full(fresh, tmp_path, join, is_full):
+    sjs.configure(fresh, cores=2)
+    streams = Streams(fresh, tmp_path)
+    streams.add(*[table(make_batches(1, count=1)[0][side]) for side in (0, 1)])
+    streams.join("l.k = r.k", **join)
+    assert fresh.conf.get(FULL_RETRY) == is_full
 
 
 def test_another_state_store_keeps_the_checkpoints_that_it_knows(fresh):
@@ -101,7 +120,7 @@ def test_another_state_store_keeps_the_checkpoints_that_it_knows(fresh):
 def test_configure_takes_as_many_cores_as_tasks_run_at_once(fresh):
     fresh.conf.set(CHANGELOG, "false")
     fresh.conf.set(BATCH_BYTES, "1000000")
-    expected = {PROVIDER: ROCKSDB, CHECKPOINTS: "2", PARTITIONS: "2", **RETRIES}
+    expected = {PROVIDER: ROCKSDB, CHECKPOINTS: "2", PARTITIONS: "2", FULL_RETRY: "false"}
     assert sjs.configure(fresh, narrow_rows=True) == expected
     assert fresh.conf.get(CHANGELOG) == "false"
 

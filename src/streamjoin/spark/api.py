@@ -28,7 +28,7 @@ from streamjoin.spark.planning.inputs import (
 )
 from streamjoin.spark.planning.schemas import arrow_schema, joined_struct
 from streamjoin.spark.planning.spec import JoinSpec
-from streamjoin.spark.session import check_session, check_workers
+from streamjoin.spark.session import check_session, check_workers, demand_full_retry
 from streamjoin.spark.state.checkpoint import read_saved_table
 from streamjoin.spark.state.join_facts import Request
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
@@ -87,6 +87,8 @@ def join(
             saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
             spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
+        if spec.numbered:
+            demand_full_retry(left.sparkSession)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)
     elif config.is_counted:
