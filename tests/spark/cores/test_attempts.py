@@ -207,6 +207,20 @@ def test_ordered_joins_write_the_same_state():
     assert cluster.attempts
 
 
+@pytest.mark.parametrize("window", ["eager", "either"])
+def test_no_workers_experience_decides_how_a_window_is_joined(window):
+    join, decisions = make_join("l.k = r.k", TIMED, 1, **WINDOWS[window]), []
+    for last in (1, 40):
+        cluster = Cluster(join)
+        for number in range(1, last + 1, 3):
+            cluster.batch(*[plain(first + number, 3, t=number) for first in (0, 100)])
+        [worker] = cluster.workers
+        [cached] = worker.values()
+        decisions.append(cached.engine.executor.closing.adviser.decision)
+    assert decisions[0] is not None
+    assert decisions[1] == decisions[0]
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc fills memory")
 def test_the_state_does_not_depend_on_what_is_in_fresh_memory():
     found = set()
