@@ -8,7 +8,7 @@ from pyspark.cloudpickle import dumps
 from pyspark.sql import functions as F
 
 import streamjoin
-from streamjoin import CountWindow, TimeWindow
+from streamjoin import CountWindow, TimeWindow, TumblingWindow
 from streamjoin import spark as sjs
 from streamjoin.errors import ConditionError, SchemaError, StreamJoinError, WindowError
 from streamjoin.spark import session as sessions
@@ -93,18 +93,22 @@ def test_configure_sets_what_is_unset_and_nothing_else(fresh):
 
 
 @pytest.mark.parametrize(
-    ("join", "is_full"),
+    ("on", "join", "is_full"),
     [
-        ({"window": TimeWindow("1 second"), "time": "t"}, "false"),
-        ({"window": TimeWindow("1 second"), "time": "t", "ordered": "outer"}, "true"),
-        ({"window": CountWindow(3)}, "true"),
+        ("abs(l.x - r.x) <= 1", {"window": TimeWindow("1 second"), "time": "t"}, "false"),
+        ("l.k = r.k", {"window": TimeWindow("1 second"), "time": "t"}, "true"),
+        ("l.k = r.k", {"window": TumblingWindow("1 second"), "time": "t"}, "false"),
+        ("l.x < r.x", {"window": TimeWindow("1 s"), "time": "t", "ordered": "outer"}, "true"),
+        ("l.x < r.x", {"window": CountWindow(3)}, "true"),
     ],
 )
-def test_rows_that_are_numbered_have_steps_repeated_in_full(fresh, tmp_path, join, is_full):
+def test_steps_are_repeated_in_full_where_the_order_of_rows_decides(
+    fresh, tmp_path, on, join, is_full
+):
     sjs.configure(fresh, cores=2)
     streams = Streams(fresh, tmp_path)
     streams.add(*[table(make_batches(1, count=1)[0][side]) for side in (0, 1)])
-    streams.join("l.k = r.k", **join)
+    streams.join(on, **join)
     assert fresh.conf.get(FULL_RETRY) == is_full
 
 

@@ -87,7 +87,7 @@ def join(
             saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
             spec = replace(spec, saved_table=saved_table)
         check_watermarks({"left": left, "right": right}, config)
-        if spec.numbered:
+        if spec.follows_order:
             demand_full_retry(left.sparkSession)
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)

@@ -46,8 +46,8 @@ def configure(
     * no full retry if a task that runs again sends other bytes. Here it may, as it finds no hint on
       another executor, and the joined rows are the same; but Spark would end the query, which
       cannot be rolled back, whenever it loses an executor. It also does without this check for
-      other queries of the session, as all versions before 4.2 do. `join` switches it on for streams
-      whose rows are numbered as they arrive: in count windows, and with ``ordered``;
+      other queries of the session, as all versions before 4.2 do. `join` switches it on where the
+      order of rows decides: in count windows, with ``ordered``, and for equalities in time windows;
     * with ``narrow_rows``, no bound on the bytes of an Arrow batch. Spark computes that size again
       for every row, at half the cost of reading the row. This is for sessions in which *no* Python
       function sees wide rows and micro-batches fit into memory: only the bound on rows remains.
@@ -71,7 +71,7 @@ def configure(
 
 
 def demand_full_retry(spark: SparkSession) -> None:
-    """Let Spark repeat a step whose rows come in another order: their numbers depend on it."""
+    """Let Spark repeat a step whose rows come in another order; see `JoinSpec.follows_order`."""
     if (spark.conf.get(FULL_RETRY, None) or "").lower() != "true":
         spark.conf.set(FULL_RETRY, "true")
 

@@ -124,6 +124,14 @@ class JoinSpec:
         return self.routing != "split" and self.cores > 1 and not self.closes
 
     @property
+    def follows_order(self) -> bool:
+        """Whether the order of rows within a task decides: about numbers, or which keys it samples.
+
+        Cores that saw the rows in different orders would then not agree with each other.
+        """
+        return self.numbered or (self.adapts and self.is_hashed)
+
+    @property
     def is_hashed(self) -> bool:
         """Whether rows are routed by the hash of their equalities."""
         return self.routing == "hash"
