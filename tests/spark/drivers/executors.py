@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 
 from streamjoin import CountWindow, SessionWindow, TimeWindow, TumblingWindow
 from streamjoin import spark as sjs
-from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import (
+    read_sides,
+    start_query,
+    start_session,
+    tell,
+    tell_batches,
+)
 
 BAND, EQUAL = "abs(l.x - r.x) <= 0.02", "l.k = r.k"
 COUNT = CountWindow(left=60, right=40)
@@ -44,12 +50,7 @@ def main(folder: str, kind: str) -> None:
     if kind == "shuffled":
         sides = [side.repartition(2) for side in sides]
     query = start_query(sjs.join(*sides, **KINDS[kind]), folder)
-    done = -1
-    while not query.awaitTermination(0.1):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > done:
-            done = progress.batchId
-            tell("batch", done)
+    tell_batches(query)
     # Attempts that were killed have left files in the sink, which only Spark knows to leave out.
     session.read.parquet(f"{folder}/sink").write.parquet(f"{folder}/result")
     tell("end")

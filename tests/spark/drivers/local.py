@@ -21,7 +21,13 @@ from streamjoin.spark import api, streams
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.tasks import Moment
-from tests.spark.drivers.starting import read_sides, start_query, start_session, tell
+from tests.spark.drivers.starting import (
+    read_sides,
+    start_query,
+    start_session,
+    tell,
+    tell_batches,
+)
 
 ON, WINDOW, DELAY = "abs(l.x - r.x) <= 0.02 and l.k <= r.k", TimeWindow("4 seconds"), "9 seconds"
 
@@ -73,12 +79,7 @@ def main(folder: str, what: str = "") -> None:
     joined = sjs.join(left, right, on=ON, window=WINDOW, time="t")
     query = start_query(joined, folder)
     tell("started")
-    done = -1
-    while not query.awaitTermination(0.1):
-        progress = query.lastProgress
-        if progress is not None and progress.batchId > done:
-            done = progress.batchId
-            tell("batch", done)
+    tell_batches(query)
     session.read.parquet(f"{folder}/sink").write.parquet(f"{folder}/result")
     tell("end")
 

@@ -92,3 +92,13 @@ def start_query(joined: Any, folder: str, sink: str = "sink") -> Any:
 def tell(*words: Any) -> None:
     """Print a line for the process that started this one."""
     print(*words, flush=True)  # noqa: T201
+
+
+def tell_batches(query: Any) -> None:
+    """Print the number of each batch that a query has done, until it ends."""
+    done = -1
+    while not query.awaitTermination(0.1):
+        progress = query.lastProgress
+        if progress is not None and progress.batchId > done:
+            done = progress.batchId
+            tell("batch", done)
