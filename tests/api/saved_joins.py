@@ -70,6 +70,20 @@ KINDS: dict[str, dict[str, Any]] = {
     **{f"session {name}": closing(SESSION, algorithm=name) for name in LAZY},
     **{f"session {emit}": closing(SESSION, emit=emit) for emit in ("close", "eager")},
     "session text": closing(SESSION, on=f"{EQUAL} and {BAND}", emit="eager"),
+    "time full": timed(how="full", delay="3 ms", indicator=True),
+    "time left pim_tree": timed(how="left", algorithm="pim_tree"),
+    "count full": counted(how="full"),
+    "count right cores": counted(how="right", cores=2),
+    "time left_semi spo_join": timed(on=CROSSED, algorithm="spo_join", how="left_semi"),
+    "time full late batch_rows": timed(how="full", late="keep", batch_rows=1000),
+    **{
+        f"tumbling {how} {emit}": closing(TUMBLING, emit=emit, how=how)
+        for how, emit in (("full", "eager"), ("left", "close"), ("right_anti", "auto"))
+    },
+    **{
+        f"session full {emit}": closing(SESSION, emit=emit, how="full")
+        for emit in ("close", "eager")
+    },
 }
 STATES = [*KINDS, "self-join", "symmetric self-join", "nothing", "left only", "finished"]
 
@@ -138,7 +152,9 @@ def go_on(join: sj.StreamJoin) -> None:
     first = 20
     push_some(join, first) if not is_self_join(join) else join.push(*[rows(5, first=first)] * 2)
     check(join)
-    if not is_self_join(join):
+    if join._state.config.how.name != "inner":
+        join.push(left=rows(7, first=30), right=rows(8, first=30))
+    elif not is_self_join(join):
         join.find(left=rows(7, first=30), right=rows(8, first=30)).count()
     if not is_self_join(join) and not join._state.is_over:
         for _ in join.stream([(rows(9, first=31), rows(10, first=31))]):

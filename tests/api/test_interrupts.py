@@ -51,6 +51,15 @@ JOINS = {
     "session, eager": EQUAL | {"window": sj.SessionWindow(3), "emit": "eager"},
     "session, text": EQUAL | {"on": "l.s = r.s", "window": sj.SessionWindow(3)},
     "session, filter": EQUAL | {"on": "l.k = r.k and l.v < 30", "window": sj.SessionWindow(3)},
+    "full": BAND | {"window": sj.TimeWindow(20), "how": "full", "late": "keep"},
+    "full, pim_tree": BAND | {"window": sj.TimeWindow(20), "how": "full", "algorithm": "pim_tree"},
+    "semi, count": {"on": "abs(l.v - r.v) <= 3", "window": sj.CountWindow(30), "how": "semi"},
+    "full, cores": BAND | {"window": sj.TimeWindow(20), "how": "full", "cores": 2},
+    "full, batch mode": BAND | {"window": sj.TimeWindow(20), "how": "full", "batch_rows": 50},
+    "full, tumbling": EQUAL | {"window": sj.TumblingWindow(10), "how": "full"},
+    "full, shj": EQUAL | {"window": sj.TumblingWindow(10), "how": "full", "algorithm": "shj_jm"},
+    "full, session": EQUAL | {"window": sj.SessionWindow(3), "how": "full"},
+    "full, session, eager": EQUAL | {"window": sj.SessionWindow(3), "how": "full", "emit": "eager"},
 }
 
 

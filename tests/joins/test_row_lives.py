@@ -8,6 +8,7 @@ has written at the end is compared with nested loops, and with which rows have e
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pyarrow as pa
@@ -328,13 +329,8 @@ def test_tables(window, on, is_left):
     time = None if window in (None, COUNT) else "t"
     config = JoinOptions.check(on, window, time, threads=1)
     engine, batches = table_join._open(config, left, right, diary)
-    if window == COUNT:
-        found = table_join._find_counted(engine, batches)
-        is_left = True
-    elif is_left:
-        found = table_join._join(config, engine, batches, leave_and_name)
-    else:
-        found = table_join._join(config, engine, batches, lambda each: gather(each, engine.schema))
+    deliver = leave_and_name if is_left else partial(gather, schema=engine.schema)
+    found = list(table_join._join(config, engine, batches, deliver))
     deliveries = [d for each in found for d in gather(each, engine.schema)] if is_left else found
     rows = pa.Table.from_batches([b for d in deliveries for b in d.rows], engine.schema)
     expected = sj.join_tables(left, right, on, window, time)

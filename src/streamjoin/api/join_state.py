@@ -4,7 +4,7 @@ Before, rows and watermarks wait in the opening. The second schema makes the eng
 replayed through it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from streamjoin.joins.build import make_engine
 from streamjoin.joins.engine import Engine, Push
 from streamjoin.joins.executor import Deliver
 from streamjoin.joins.lives import LifeObserver
+from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivered, Delivery, leave_and_name
 from streamjoin.kernels.interrupts import ignore_commits, pass_signals
 from streamjoin.keys.operands import Side
@@ -46,6 +47,11 @@ class JoinState:
     def schema(self) -> pa.Schema | None:
         """The schema of the result; None until both streams have been seen."""
         return None if self.engine is None else self.engine.schema
+
+    def fetch(self, found: Found) -> Iterator[Delivery]:
+        """Fetch the rows of matches that were left where they are."""
+        assert self.engine is not None
+        return self.engine.outcome.fetch(found)
 
     @property
     def stats(self) -> JoinStats:
@@ -198,9 +204,10 @@ class JoinState:
         if not engine.collector.is_on:
             delivered = Delivered(list(engine.push_iter(step.batches)))
         else:
-            engine.collect({side: copy_batch(batch) for side, batch in step.batches.items()})
-            is_due = engine.collector.is_due
-            delivered = self._flush(engine, engine.close) if is_due else Delivered()
+            copies = {side: copy_batch(batch) for side, batch in step.batches.items()}
+            delivered = Delivered(engine.collect(copies))
+            if engine.collector.is_due:
+                delivered = delivered.then(lambda: self._flush(engine, engine.close))
         if step.watermark is not None:
             watermark = to_key(step.watermark, time_type(engine.plan))
             delivered = delivered.then(lambda: engine.advance(watermark))

@@ -6,7 +6,7 @@ where the index answers the whole condition. `Punctuated` rows are one piece of 
 with the stars of SplitJoin (section 5).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from streamjoin.api.guard import Guard, exclusive
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.ordering.punctuation import Stars
-from streamjoin.joins.pairs import deliver as gather
 from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivery, count
 from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.kernels.threads import share
 
@@ -36,7 +36,7 @@ class Punctuated:
     _stars: Stars | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, delivery: gather.Delivery, schema: pa.Schema) -> "Punctuated":
+    def of(cls, delivery: Delivery, schema: pa.Schema) -> "Punctuated":
         """Wrap what a join delivers, with or without an order."""
         rows, stars = pa.Table.from_batches(delivery.rows, schema), delivery.stars
         return cls(rows) if stars is None else cls(rows, stars.upto, stars.arrivals, stars)
@@ -56,6 +56,9 @@ class Punctuated:
         return self._stars.table()
 
 
+Item = Found | Delivery  # matches left in place, or rows that are given by themselves
+
+
 class Results:
     """The matches of one search: count them, or fetch the joined rows a batch at a time.
 
@@ -65,16 +68,18 @@ class Results:
 
     def __init__(
         self,
-        found: list[Found],
+        found: list[Item],
         schema: pa.Schema,
+        fetch: Callable[[Found], Iterator[Delivery]],
         threads: int = 1,
         guard: Guard | None = None,
     ) -> None:
-        self._found: list[Found] | None = found
+        self._found: list[Item] | None = found
+        self._rows_of = fetch
         self._guard = guard or Guard()  # the guard of the join whose windows these point into
         self.schema, self._threads = schema, threads
 
-    def _alive(self) -> list[Found]:
+    def _alive(self) -> list[Item]:
         if self._found is None:
             raise StreamJoinError(
                 "these results are gone: the join has been used since; read them before the next "
@@ -84,13 +89,15 @@ class Results:
 
     @exclusive
     def count(self) -> int:
-        """Count the matches, without fetching any."""
+        """Count the rows of the result, without fetching matches."""
 
-        def count(found: Found) -> int:
-            return sum(delivery.matches for delivery in gather.count(found, self.schema))
+        def count_rows(found: Item) -> int:
+            if isinstance(found, Delivery):
+                return sum(rows.num_rows for rows in found.rows)
+            return sum(delivery.matches for delivery in count(found, self.schema))
 
         with hold_signals():
-            return sum(share(count, self._alive(), self._threads))
+            return sum(share(count_rows, self._alive(), self._threads))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Fetch joined rows, a batch at a time."""
@@ -100,7 +107,8 @@ class Results:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for found in self._alive():
-            for delivery in gather.gather(found, self.schema):
+            given = [found] if isinstance(found, Delivery) else self._rows_of(found)
+            for delivery in given:
                 yield from delivery.rows
 
     @exclusive

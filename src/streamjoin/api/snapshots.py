@@ -6,6 +6,7 @@ Arrow IPC stream::
     0/left/0/rows    the rows of left's oldest subwindow, in join core 0
     0/left/0/index   its index: keys ascending, row ids
     0/left/0/side    its side index, if it has late rows
+    0/left/0/marks   which of its rows are settled (`plans.marks`), if that counts
     open/left        the rows of windows that are open, tumbling or sessions
     waiting/0/left   a batch that waits for the other side's schema
     collected/left   rows that wait in batch mode
@@ -55,6 +56,7 @@ from streamjoin.options.rules import check_tuning
 from streamjoin.options.values import read_threads
 from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
+from streamjoin.plans.marks import Marks, read_all
 from streamjoin.plans.plan import SIDES, Layout
 from streamjoin.plans.prepared import Arrival, Prepared
 from streamjoin.plans.preparing import prepare
@@ -64,6 +66,7 @@ FORMAT = 5
 UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
 MOST_THREADS = 1 << 12  # or cores, in a restored join
 LAST = "last"  # in place of a watermark: no more rows are coming
+MARKS = pa.schema({"settled": pa.bool_()})
 NUMBERS = ("ordinal", "arrival", "first", "last")  # a row's own two, and the range it meets
 Files = dict[str, pa.Buffer]
 
@@ -153,6 +156,8 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
             if batches:
                 rows = [batch.rows for batch in batches]
                 files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
+                if side in engine.plan.follows:
+                    files[f"open/{side}/marks"] = write_marks(batches)
             named = [batch.ordinals for batch in batches if batch.ordinals is not None]
             if named and engine.lives is not None:
                 files[f"open/{side}/ordinals"] = write_ordinals(np.concatenate(named))
@@ -196,6 +201,8 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
     files[f"{name}/index"] = write(held.index.to_arrow())
     if held.late_index is not None:
         files[f"{name}/side"] = write(held.late_index.to_arrow())
+    if held.marks is not None:
+        files[f"{name}/marks"] = write(pa.record_batch({"settled": read_all(held.marks)}))
     if held.ordinals is not None:
         files[f"{name}/ordinals"] = write_ordinals(held.ordinals.values.copy())
 
@@ -203,6 +210,22 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
 def write_ordinals(ordinals: Keys) -> pa.Buffer:
     """Write the ordinals of rows."""
     return write(pa.record_batch({"ordinals": ordinals}))
+
+
+def write_marks(batches: list[Prepared]) -> pa.Buffer:
+    """Write which rows are settled; where nothing has looked for matches so far, none is."""
+    flags = [
+        np.zeros(len(batch), np.bool_) if batch.marks is None else read_all(batch.marks)
+        for batch in batches
+    ]
+    return write(pa.record_batch({"settled": np.concatenate(flags)}))
+
+
+def load_marks(name: str, size: int, files: Parts) -> Marks:
+    """Read which rows are settled."""
+    flags = batch_of(files[name], MARKS)["settled"]
+    refuse_unless(len(flags) == size and not flags.null_count, "marks are missing")
+    return Marks.of(flags.to_numpy(zero_copy_only=False))
 
 
 def save_chain(chain: Chain) -> dict[str, Any]:
@@ -244,6 +267,9 @@ def load_engine(
             for side in SIDES
             if (name := f"open/{side}") in files
         }
+        for side, batch in held.items():
+            if side in engine.plan.follows:
+                batch.marks = load_marks(f"open/{side}/marks", len(batch), files)
         if engine.lives is not None:
             for side, batch in held.items():
                 name = f"open/{side}/ordinals"
@@ -389,6 +415,8 @@ def load_subwindow(
     refuse_unless(len(rows) > 0, "a subwindow is empty")
     if chain.numbered:
         rows.ordinals = load_ordinals(engine, side, f"{name}/ordinals", len(rows), files)
+    if chain.follows:
+        rows.marks = load_marks(f"{name}/marks", len(rows), files)
     names = [f"{name}/index"]
     if f"{name}/side" in files:
         refuse_unless(structure not in WHOLE_WINDOWS, f"{structure} has no side index")

@@ -19,6 +19,8 @@ class JoinStats:
     subwindows: int = 0
     matches: int = 0
     late: int = 0  # rows that came after the watermark had passed their time; they match nothing
+    late_left: int = 0
+    late_right: int = 0
     null_times: int = 0  # rows without a time; they match nothing
     seconds: dict[str, float] = field(default_factory=dict)  # by phase; probe also filters, gathers
     commands: dict[str, int] = field(default_factory=dict)  # sent to workers, by kind
@@ -39,6 +41,8 @@ class JoinStats:
             subwindows=held.subwindows,
             matches=counters.matches,
             late=counters.late,
+            late_left=counters.late_left,
+            late_right=counters.late - counters.late_left,
             null_times=counters.null_times,
             seconds={**engine.seconds, **executor.seconds},
             commands=dict(executor.commands),

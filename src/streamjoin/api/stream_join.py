@@ -217,7 +217,8 @@ class StreamJoin:
         """Do what `push` does, but leave the matches in the windows: count them, or fetch some.
 
         Rows that wait in batch mode are joined too. The results have no order, are valid until the
-        next push, find, flush or snapshot, and do not count in ``stats.matches``.
+        next push, find, flush or snapshot, and do not count in ``stats.matches``. Only inner joins
+        have it.
 
         >>> from streamjoin import CountWindow
         >>> join = StreamJoin(on="l.x < r.x", window=CountWindow(1000))
@@ -226,9 +227,11 @@ class StreamJoin:
         54950
         """
         self._begin()
+        refuse_find(self._state.config)
         with hold_signals() as call:
             found = self._state.find(left, right)
-            results = Results(found, self._state.known_schema, self.threads, self._guard)
+            fetch = self._state.fetch
+            results = Results(found, self._state.known_schema, fetch, self.threads, self._guard)
             self._results = results
             self._report(lambda: results)
             return call.give(results)
@@ -347,3 +350,19 @@ class StreamJoin:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy by way of a snapshot."""
         return type(self).restore, (self.snapshot(),)
+
+
+def refuse_find(config: JoinOptions) -> None:
+    """Refuse to leave matches where they are if the result has more than these."""
+    for name, value, plain in (
+        ("how", config.how.name, "inner"),
+        ("keep", config.keep, "all"),
+        ("aggregate", dict(config.aggregate), {}),
+        ("indicator", config.indicator, False),
+        ("late", config.late, "drop"),
+    ):
+        if value != plain:
+            raise StreamJoinError(
+                f"find() leaves matches in the windows, and {name}={value!r} gives more than "
+                "matches; use push(), or find_matches() for tables"
+            )

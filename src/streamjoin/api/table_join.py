@@ -1,6 +1,6 @@
 """What users call to join two finite tables."""
 
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -12,8 +12,8 @@ from streamjoin.joins.build import make_closed_rows, make_engine
 from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Clock, Deliver
 from streamjoin.joins.lives import LifeObserver
-from streamjoin.joins.pairs.candidates import Found
-from streamjoin.joins.pairs.deliver import gather, leave_and_name
+from streamjoin.joins.outcomes.outcome import leftovers
+from streamjoin.joins.pairs.deliver import leave_and_name
 from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
@@ -51,11 +51,7 @@ def join_tables(
     with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         try:
-            if config.is_counted:
-                found = _find_counted(engine, batches)
-                parts = [part for each in found for part in gather(each, engine.schema)]
-            else:
-                parts = _join(config, engine, batches, partial(gather, schema=engine.schema))
+            parts = list(_join(config, engine, batches, engine.outcome.fetch))
         except MemoryError as error:
             raise StreamJoinError(
                 f"the joined rows of {batches['left'].num_rows:,} and "
@@ -92,33 +88,32 @@ def find_matches(
     config = JoinOptions.check_given(on, window, time, TABLES.read(options), is_finite=True)
     with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
-        if config.is_counted:
-            found = _find_counted(engine, batches)
-        else:
-            found = _join(config, engine, batches, leave_and_name)
-        return Results(found, engine.schema, threads=config.threads)
+        fetch = engine.outcome.fetch
+        deliver = leave_and_name if engine.outcome.how.gives_pairs else fetch
+        found = list(_join(config, engine, batches, deliver))
+        return Results(found, engine.schema, fetch, threads=config.threads)
 
 
-def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> list[Any]:
+def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> Iterator[Any]:
     """Join two tables; ``deliver`` turns matches into what is returned."""
     push = engine.prepare(batches)
-    for batch in push.prepared.values():
-        batch.arrival = None  # all of the other table's rows
     engine.arrive(push)
-    if engine.executor.closing is not None:
-        items = engine.executor.closing.join_all(push.prepared, deliver)
+    followed = engine.follow_rows(push.prepared)
+    if config.is_counted:  # arrival decides
+        items = engine.executor.probe(followed, engine.numbers, deliver)
     else:
-        items = make_closed_rows(config, engine.plan, deliver).join(push.prepared, deliver)
-    found = [engine.take(item) for item in items]
+        for batch in followed.values():
+            batch.arrival = None  # all of the other table's rows
+        if engine.executor.closing is not None:
+            items = engine.executor.closing.join_all(followed, deliver)
+        else:
+            items = make_closed_rows(config, engine.plan, deliver).join(followed, deliver)
+    for item in items:
+        yield engine.take(item)
+    yield from engine.give_left_out(push)
+    for alone in leftovers(followed):
+        yield engine.take(alone)
     engine.end_lives(Clock({}, is_over=True))
-    return found
-
-
-def _find_counted(engine: Engine, batches: Batches) -> list[Found]:
-    """Find what two tables match in a count window, where arrival decides."""
-    found = engine.find(batches)
-    engine.end_lives(Clock({}, is_over=True))
-    return found
 
 
 def _open(

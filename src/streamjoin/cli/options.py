@@ -15,7 +15,7 @@ import typer
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.options.options import STREAMS, EntryPoint
-from streamjoin.options.values import ColumnPair, Knobs, Ordered
+from streamjoin.options.values import Aggregates, ColumnPair, Knobs, Ordered
 from streamjoin.windows import WINDOWS
 from streamjoin.windows.durations import Duration
 
@@ -140,6 +140,19 @@ def as_tuning(texts: list[str] | None) -> dict[str, int]:
     return tuning
 
 
+def as_aggregates(texts: list[str] | None) -> dict[str, str]:
+    """Return the aggregates by the names of their columns."""
+    aggregates = {}
+    for text in texts or ():
+        name, found, aggregate = (part.strip() for part in text.partition("="))
+        if not (name and found and aggregate):
+            raise StreamJoinError(
+                f"--aggregate {text!r}: give a column and its aggregate, such as best=max(r.bid)"
+            )
+        aggregates[name] = aggregate
+    return aggregates
+
+
 def as_options(message: str) -> str:
     """Rewrite Python arguments in a message as command-line options.
 
@@ -194,4 +207,7 @@ FORMS = {
     Duration | None: Form(str | None, metavar="DURATION"),
     ColumnPair: Form(str | None, as_columns, "COLUMN"),
     Knobs | None: Form(list[str] | None, as_tuning, "KNOB=VALUE"),
+    Aggregates | None: Form(list[str] | None, as_aggregates, "NAME=AGGREGATE"),
+    int: Form(int | None),
+    bool: Form(bool | None),
 }

@@ -35,7 +35,7 @@ from streamjoin.jobs.job import (
     quote,
 )
 from streamjoin.options.options import SPARK
-from streamjoin.options.values import ColumnPair, Knobs, Ordered, read_pair
+from streamjoin.options.values import Aggregates, ColumnPair, Knobs, Ordered, read_pair
 from streamjoin.windows import Window, parse_window
 from streamjoin.windows.durations import parse_duration
 
@@ -239,14 +239,23 @@ def as_knobs(value: Any, _file: Path) -> Knobs | None:
     return value if fits else None
 
 
+def as_aggregates(value: Any, _file: Path) -> Aggregates | None:
+    """Accept names with texts; the join checks which."""
+    fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return value if fits else None
+
+
+def as_count(value: Any, _file: Path) -> int | None:
+    """Accept a whole number from 1."""
+    return value if type(value) is int and value >= 1 else None
+
+
 FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     str: ("a text in quotes", as_text),
     str | None: ("a text in quotes", as_text),
     bool: ("true or false", lambda value, _: value if isinstance(value, bool) else None),
-    int | None: (
-        "a whole number from 1",
-        lambda value, _: value if type(value) is int and value >= 1 else None,
-    ),
+    int: ("a whole number from 1", as_count),
+    int | None: ("a whole number from 1", as_count),
     Ordered: ('"none", "outer", "inner", or a whole number from 1', as_ordered),
     tuple[str, ...]: ('a list of texts, e.g. ["id", "price * 2 as double_price"]', as_texts),
     tuple[str, str] | None: ("one or two names", as_pair),
@@ -255,11 +264,17 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     Delay | None: ('a duration in quotes, e.g. "5 seconds"', as_delay),
     Window | None: ('a window in quotes, e.g. "10 minutes" or "count 1000"', as_window),
     Knobs | None: ("a table of whole numbers, e.g. { bits = 10 }", as_knobs),
+    Aggregates | None: (
+        'a table of columns and aggregates, e.g. { n = "count(*)" }',
+        as_aggregates,
+    ),
     Settings: ("a table of texts, numbers, true and false", as_settings),
 }
 READ_AS_TOML = (
     bool,
+    int,
     int | None,
+    Aggregates | None,
     Ordered,
     tuple[str, ...],
     tuple[str, str] | None,

@@ -16,6 +16,7 @@ from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery, gather
 from streamjoin.joins.sessions.join import SessionJoin
@@ -30,7 +31,6 @@ from streamjoin.keys.hashing import process_seed
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key, check_ranges
-from streamjoin.plans.batches import joined_schema
 from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
@@ -78,14 +78,15 @@ def make_engine(
     each row; ``limits`` are those in use if None.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    plan = replace(plan, names_rows=observer is not None)
-    schema = joined_schema(schemas["left"], schemas["right"])
+    plan = replace(plan, names_rows=observer is not None, follows=config.how.follows)
+    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep")
+    schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
     threads, chooses = config.threads_each, algorithm == "auto"
 
     def given(found: Found) -> Iterator[Delivery]:
-        return deliver(found, schema)
+        return deliver(found, schema) if outcome.is_inner else outcome.gather(found)
 
     def chains() -> dict[Side, Chain]:
         numbered = numbers or plan.counted is not None
@@ -93,7 +94,7 @@ def make_engine(
 
     join: Executor
     symmetric = None
-    if is_self and plan.same_keys:
+    if is_self and plan.same_keys and not plan.follows:
         symmetric = symmetry(config, config.condition(schemas["left"], schemas["right"]))
     if config.joins_apart(plan):
         join = make_closing(config, plan, given)
@@ -108,7 +109,7 @@ def make_engine(
     wait = None if config.batch_us is None else config.batch_us / 1e6
     collector = Collector(config.batch_rows, wait)
     lives = None if observer is None else RowLives(plan, observer)
-    return Engine(plan, join, schema, order, numbers, collector, lives)
+    return Engine(plan, join, outcome, order, numbers, collector, lives)
 
 
 def make_closing(

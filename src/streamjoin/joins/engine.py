@@ -22,7 +22,7 @@ What gives matches as they are found is called ``..._iter``; all of them must be
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -33,6 +33,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.collector import Collector
 from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
 from streamjoin.joins.lives import RowLives
+from streamjoin.joins.outcomes.outcome import Alone, Outcome
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.sliding.chain import Chain
@@ -70,10 +71,11 @@ class Counters:
     matches: int = 0
     late: int = 0
     null_times: int = 0
+    late_left: int = 0
 
     def copy(self) -> "Counters":
         """Return what has been seen so far."""
-        return Counters(dict(self.rows), self.matches, self.late, self.null_times)
+        return replace(self, rows=dict(self.rows))
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,13 @@ class Engine:
         self,
         plan: JoinPlan,
         executor: Executor,
-        schema: pa.Schema,
+        outcome: Outcome,
         order: Operands | None = None,
         numbers: bool = False,
         collector: Collector | None = None,
         lives: RowLives | None = None,
     ) -> None:
-        self.plan, self.executor, self.schema, self.order = plan, executor, schema, order
+        self.plan, self.executor, self.outcome, self.order = plan, executor, outcome, order
         self.lives = lives  # if what becomes of each row is to be told
         self.numbers = numbers or plan.counted is not None or lives is not None
         self.streaming: Streaming | None = None  # has the windows while a source is read
@@ -128,7 +130,7 @@ class Engine:
         self._is_committed = False
         counters = self.counters.copy()
         before = counters, dict(self.newest), self.watermark, self.is_over, self._unsettled
-        waiting, take_lives_back = self.collector.mark, self.mark_lives()
+        waiting, take_back = self.collector.mark, self.mark()
         self.executor.begin()
         try:
             checkpoint()
@@ -141,39 +143,61 @@ class Engine:
                 self.counters, self.newest, self.watermark, self.is_over = before[:-1]
                 self._unsettled = before[-1]
                 self.collector.restore(waiting)
+                take_back()
                 self.executor.undo()
-                take_lives_back()
                 self._is_torn = False
             raise
         finally:
             self.executor.conclude()
-            if self.lives is not None:
-                self.lives.keep()
+            self.keep()
 
     @contextmanager
     def attempt_whole(self) -> Iterator[None]:
         """Do the first of all things, after which there is no engine if anything goes wrong."""
-        take_lives_back = self.mark_lives()
+        take_back = self.mark()
         try:
             yield
         except BaseException:
-            take_lives_back()
+            take_back()
             raise
+        self.keep()
+
+    def mark(self) -> Callable[[], None]:
+        """Return what takes all back that is told of rows from here on, or settled."""
+        take_back = self.outcome.mark()
+        take_lives_back = do_nothing if self.lives is None else self.lives.mark()
+
+        def undo() -> None:
+            take_back()
+            take_lives_back()
+
+        return undo
+
+    def keep(self) -> None:
+        """Note that nothing so far is taken back."""
+        self.outcome.keep()
         if self.lives is not None:
             self.lives.keep()
 
-    def mark_lives(self) -> Callable[[], None]:
-        """Return what takes all back that is told of rows from here on."""
-        return do_nothing if self.lives is None else self.lives.mark()
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self.outcome.schema
 
-    def take(self, item: Delivery | LeftInPlace) -> Any:
-        """Tell of matches, and count those that are delivered; all pass here, each once."""
+    def take(self, item: Delivery | LeftInPlace | Alone) -> Any:
+        """Settle the rows of matches, tell of them, and count those that are delivered.
+
+        All matches pass here, each once, and all rows that match nothing.
+        """
+        if isinstance(item, Alone):
+            return Delivery(0, self.outcome.give(item))
         if self.lives is not None:
             self.lives.match(item.pairs)
+        met = self.outcome.settle(item.claims)
         if isinstance(item, LeftInPlace):
             return item.found
         self.counters.matches += item.matches
-        return item
+        return replace(item, rows=[*item.rows, *met], claims=()) if item.claims else item
 
     def _commit(self) -> None:
         """Note that there is no way back."""
@@ -223,12 +247,13 @@ class Engine:
         if choose is not None:
             for side, batch in push.prepared.items():
                 push.prepared[side] = batch.with_stored(choose(side, batch))
-        take_lives_back = self.mark_lives()
+        take_back = self.mark()
         try:
             self.arrive(push, is_home)
+            yield from self.give_left_out(push)
             yield from self._probe_and_insert(push.prepared, push.interleaved)
         except StreamJoinError:
-            take_lives_back()
+            take_back()
             raise
         self.count(push)
         yield from self.close_iter()
@@ -261,13 +286,15 @@ class Engine:
             self.collector.clear()
             self._threads.submit(waiting, self.numbers, self.clock)
 
-    def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> None:
-        """Let rows wait until `flush`, or until `find`."""
+    def collect(self, batches: Mapping[Side, pa.RecordBatch]) -> list[Delivery]:
+        """Let rows wait until `flush`, or until `find`; return what need not wait."""
         self.settle()
         push = self.prepare(batches)
         self.arrive(push)
+        given = list(self.give_left_out(push))
         self.count(push)
         self.collector.add(push.prepared)
+        return given
 
     def flush(self) -> list[Delivery]:
         """Join all rows that wait; windows that they held open are then to be closed."""
@@ -281,7 +308,7 @@ class Engine:
     @contextmanager
     def _dropping_what_waits(self) -> Iterator[None]:
         """Drop the rows that wait if these cannot be joined."""
-        take_lives_back = self.mark_lives()
+        take_back = self.mark()
         try:
             yield
         except StreamJoinError as error:
@@ -289,7 +316,7 @@ class Engine:
                 f"the {self.collector.count:,} rows that waited are dropped; push them again "
                 "without the one that this is about"
             )
-            take_lives_back()
+            take_back()
             self._lose(self.collector.concatenate().values())
             self.collector.clear()
             raise
@@ -357,10 +384,30 @@ class Engine:
                 first, rows, batch, None if is_home is None else is_home(side, ordinals)
             )
 
+    def give_left_out(self, push: PreparedPush) -> Iterator[Delivery]:
+        """Give the rows that came too late, or cannot match at all, if the result has such."""
+        how = self.outcome.how
+        if not self.outcome.keeps_late and not how.alone:
+            return
+        for side, batch in push.prepared.items():
+            rows, late = push.rows[side], batch.intake.late
+            alone = np.ones(rows.num_rows, np.bool_)
+            alone[batch.places[batch.matching]] = False
+            alone[late] = False
+            for each, are_late in ((late, True), (np.flatnonzero(alone), False)):
+                if each.size:
+                    yield self.take(Alone(side, take_rows(rows, each), are_late=are_late))
+
+    def follow_rows(self, prepared: Mapping[Side, Prepared]) -> dict[Side, Prepared]:
+        """Give marks to the rows for which it counts whether they match."""
+        follows = self.plan.follows
+        return {side: each.follow() if side in follows else each for side, each in prepared.items()}
+
     def _probe_and_insert(
         self, prepared: dict[Side, Prepared], interleaved: bool
     ) -> Iterator[Delivery]:
         """Find matches, give their rows, and store what came."""
+        prepared = self.follow_rows(prepared)
         before = self.counters.matches
         try:
             for delivery in self.executor.probe(prepared, interleaved):
@@ -383,6 +430,7 @@ class Engine:
             intake = batch.intake
             self.counters.rows[side] += push.rows[side].num_rows
             self.counters.late += intake.late.size
+            self.counters.late_left += intake.late.size if side == "left" else 0
             self.counters.null_times += intake.null_times
             if intake.newest is not None:
                 self.newest[side] = max(self.newest.get(side, intake.newest), intake.newest)
@@ -443,6 +491,9 @@ class Engine:
         except StreamJoinError:
             self._expire(clock)
             raise
+        if self.outcome.how.alone:
+            for alone in self.executor.take_due(clock):
+                yield self.take(alone)
         self._expire(clock)
 
     def _expire(self, clock: Clock) -> None:

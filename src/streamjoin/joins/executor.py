@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streamjoin.choice.decision_tree import Decision
+from streamjoin.joins.outcomes.outcome import Alone
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import Keys
@@ -170,6 +171,13 @@ class Executor(Protocol):
         """Look for what only the end of a window gives, where windows end by now; nothing changes.
 
         `expire` must follow. Sliding windows have no end, so nothing comes.
+        """
+        ...
+
+    def take_due(self, clock: Clock) -> Iterator[Alone]:
+        """Settle the rows that nothing can match any more by now; return those that were not.
+
+        Those of windows that close come from `close`.
         """
         ...
 

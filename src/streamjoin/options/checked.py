@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from streamjoin.conditions import Condition, equate_points, recognise
 from streamjoin.indexes.catalogue import BY_EQUALITY
+from streamjoin.options.how import BY_NAME, INNER, How
 from streamjoin.options.options import STREAMS, Given, StreamOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.options.rules import (
     check_condition,
     check_emit,
     check_finite,
+    check_kind,
     check_spread,
     check_tuning,
     check_window,
@@ -49,6 +51,13 @@ class JoinOptions:
     emit: str = "close"
     optimize: str = "throughput"
     tuning: tuple[tuple[str, int], ...] = ()
+    how: How = INNER
+    keep: str = "all"
+    k: int = 1
+    nearest: str | None = None
+    aggregate: tuple[tuple[str, str], ...] = ()
+    indicator: bool = False
+    late: str = "drop"
 
     @classmethod
     def check(
@@ -88,6 +97,7 @@ class JoinOptions:
         check_condition(read_condition(on, window), algorithm, times is not None)
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
+        check_kind(given, window, emit)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),
             "window": window,
@@ -102,6 +112,7 @@ class JoinOptions:
     def from_json(cls, saved: Mapping[str, Any]) -> "JoinOptions":
         """Read what `to_json` returned, and check it as if a user had asked for it."""
         window = read_window(saved["window"])
+        saved = {**saved, "how": BY_NAME[saved.get("how", "inner")]}
         options = {
             name: option.write(saved[field])
             for name, option in STREAMS.table.items()
@@ -113,7 +124,8 @@ class JoinOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields in a form that JSON can hold."""
-        fields: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, window=None))))
+        fields: dict[str, Any] = asdict(replace(self, window=None)) | {"how": self.how.name}
+        fields = json.loads(json.dumps(fields))
         return fields | {"window": self.window and self.window.to_json()}
 
     def condition(self, left: pa.Schema | None = None, right: pa.Schema | None = None) -> Condition:

@@ -3,14 +3,14 @@
 ``on``, ``window`` and ``time`` say what to join. Everything else is a keyword option. Each class
 below is a group of options that the same entry points take::
 
-                        EveryJoin   InProcess   EveryStream   OwnClock   OnSpark
-    join_tables             x           x
-    find_matches            x           x
-    StreamJoin, explain     x           x            x            x
-    spark.join, .explain    x                        x                      x
-    job files               x                        x                      x
-    streamjoin join         x           x
-    streamjoin explain      x           x            x            x
+                        EveryJoin   Kinds   InProcess   EveryStream   LateRows, OwnClock   OnSpark
+    join_tables             x         x         x
+    find_matches            x         x         x
+    StreamJoin, explain     x         x         x            x              x
+    spark.join, .explain    x         x                      x                                x
+    job files               x         x                      x                                x
+    streamjoin join         x         x         x
+    streamjoin explain      x         x         x            x              x
 
 An entry is a name, a type and an `Option`. From it follow the signatures (`show_options` in
 `signatures`; type checkers read the same classes), the docstrings, the options of the command line,
@@ -33,25 +33,33 @@ from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.indexes.catalogue import CATALOGUE, Family, describe_family
+from streamjoin.options.how import read_how
 from streamjoin.options.values import (
     GOALS,
+    Aggregates,
     ColumnPair,
     Knobs,
     Ordered,
     join_words,
     keep,
     quote_words,
+    read_aggregates,
     read_algorithm,
     read_batch_rows,
     read_cores,
+    read_count,
     read_emit,
+    read_flag,
+    read_keep,
     read_knobs,
+    read_late,
     read_microseconds,
     read_optimize,
     read_ordered,
     read_pair,
     read_routing,
     read_spark_cores,
+    read_text,
     read_threads,
     write_microseconds,
 )
@@ -112,6 +120,91 @@ class EveryJoin(TypedDict, total=False):
             f'Settings of an algorithm, such as ``{{"bits": 10}}``: {list_knobs()}.',
             read_knobs,
             write=lambda pairs: dict(pairs) or None,
+        ),
+    ]
+
+
+class Kinds(TypedDict, total=False):
+    """Options of what a join gives: pairs, some of them, or rows that match or do not."""
+
+    how: Annotated[
+        str,
+        Option(
+            "inner",
+            'What is returned: ``"inner"``, pairs that match; ``"left"``, ``"right"`` and '
+            '``"full"``, rows that match nothing as well, with NULL in the columns of the other '
+            'side; ``"left_semi"`` and ``"right_semi"``, rows of one side that match something, '
+            'each once; ``"left_anti"`` and ``"right_anti"``, those that match nothing. In a '
+            "stream, a row without a match is returned once no row that is on time can match it.",
+            read_how,
+            write=lambda how: how.name,
+        ),
+    ]
+    keep: Annotated[
+        str,
+        Option(
+            "all",
+            'Which of the matches of a left row count: ``"all"``; ``"nearest"``, the one at the '
+            'least distance (see ``nearest``); ``"first"`` or ``"last"``, by the time of the right '
+            "row. Of matches that are level, the one whose right row comes first by time counts, "
+            "then by its columns from the first on. In a stream, a left row's matches are returned "
+            "once no row that is on time can change them.",
+            read_keep,
+        ),
+    ]
+    k: Annotated[
+        int,
+        Option(
+            1,
+            "With ``keep``: how many matches of a left row count.",
+            read_count,
+        ),
+    ]
+    nearest: Annotated[
+        str | None,
+        Option(
+            None,
+            'With ``keep="nearest"``: the distance, such as ``"abs(l.ts - r.ts)"``. Without it, '
+            "the difference in the condition's only band or, if it has none, in its only "
+            "inequality or, if it has neither, in time.",
+            read_text,
+        ),
+    ]
+    aggregate: Annotated[
+        Aggregates | None,
+        Option(
+            None,
+            'Return aggregates over the matches of each left row instead of pairs: ``{"n": '
+            '"count(*)", "best": "max(r.bid)"}`` adds columns ``n`` and ``best`` to left\'s. There '
+            "are count, sum, avg, min, max, first and last (by time). Left rows without matches "
+            'are returned with ``how="left"``.',
+            read_aggregates,
+            write=lambda pairs: dict(pairs) or None,
+        ),
+    ]
+    indicator: Annotated[
+        bool,
+        Option(
+            False,
+            "Add a column ``_match``, which is ``both`` for pairs, and ``left_only`` or "
+            "``right_only`` for rows that match nothing.",
+            read_flag,
+        ),
+    ]
+
+
+class LateRows(TypedDict, total=False):
+    """Options of streams whose rows may come too late."""
+
+    late: Annotated[
+        str,
+        Option(
+            "drop",
+            'Rows that come after the watermark has passed them match nothing: ``"drop"`` counts '
+            'them only, ``"keep"`` returns them, with NULL in the columns of the other side and '
+            "True in the column ``_late``, which is False elsewhere.",
+            read_late,
+            instead="leave it out: tables have all their rows from the start",
         ),
     ]
 
@@ -267,15 +360,15 @@ class OnSpark(TypedDict, total=False):
     ]
 
 
-class TableOptions(EveryJoin, InProcess, total=False):
+class TableOptions(EveryJoin, Kinds, InProcess, total=False):
     """What `join_tables` and `find_matches` take."""
 
 
-class StreamOptions(EveryJoin, OwnClock, EveryStream, InProcess, total=False):
+class StreamOptions(EveryJoin, Kinds, LateRows, OwnClock, EveryStream, InProcess, total=False):
     """What `StreamJoin` and `explain` take."""
 
 
-class SparkOptions(EveryJoin, OnSpark, EveryStream, total=False):
+class SparkOptions(EveryJoin, Kinds, OnSpark, EveryStream, total=False):
     """What `streamjoin.spark.join` and `streamjoin.spark.explain` take."""
 
 

@@ -4,8 +4,9 @@ Each message has the value, the rule and the way out. `values` checks each optio
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -14,6 +15,9 @@ from streamjoin.errors import ConditionError, StreamJoinError, WindowError
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
 from streamjoin.options.values import GOALS, join_words, quote_words
+
+if TYPE_CHECKING:
+    from streamjoin.options.options import Given
 from streamjoin.windows import WINDOWS, Window
 
 LONGEST_QUOTE = 300  # characters of a condition in a message
@@ -117,6 +121,69 @@ def resolve_emit(algorithm: str, window: Window | None, emit: str | None, optimi
     if emit == "auto" and not takes_eager(window):
         return "close" if algorithm in LAZY or optimize == "throughput" else "eager"
     return emit or ("eager" if algorithm in EAGER else "close")
+
+
+def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
+    """Refuse options of what a join gives that contradict each other, or the window."""
+    plain = Plain(given)
+    how, keep, aggregate = given["how"], given["keep"], dict(given["aggregate"])
+    for name in ("k", "nearest"):
+        if plain.has(name) and keep == "all":
+            ways = "keep='nearest'" if name == "nearest" else "keep='nearest', 'first' or 'last'"
+            raise StreamJoinError(
+                f"{name}={given[name]!r} is about the matches that are kept, and all are; add "
+                f"{ways}, or leave {name} out"
+            )
+    if plain.has("nearest") and keep != "nearest":
+        raise StreamJoinError(
+            f"nearest={given['nearest']!r} is a distance, and keep={keep!r} goes by time; choose "
+            "keep='nearest', or leave nearest out"
+        )
+    if aggregate and how.name not in ("inner", "left"):
+        raise StreamJoinError(
+            f"aggregate={aggregate!r} gives one row for each left row, and how={how.name!r} gives "
+            "others; choose 'inner', for left rows that have matches, or 'left', for all"
+        )
+    if aggregate and keep != "all":
+        raise StreamJoinError(
+            f"aggregate={aggregate!r} goes over all matches of a left row, and keep={keep!r} "
+            "leaves some out; leave one of them out"
+        )
+    if given["indicator"] and (aggregate or not how.gives_pairs):
+        what = f"aggregate={aggregate!r}" if aggregate else f"how={how.name!r}"
+        raise StreamJoinError(
+            f"indicator=True tells pairs from rows without a match, and {what} gives no pairs; "
+            "leave it out"
+        )
+    if emit in ("eager", "auto") and (keep != "all" or aggregate):
+        raise StreamJoinError(
+            f"emit={emit!r} asks for matches as rows arrive, and which of them count is known at "
+            "the end of the window only; leave emit out"
+        )
+    if plain.has("ordered"):
+        for name in ("how", "keep", "aggregate", "late"):
+            if plain.has(name):
+                raise StreamJoinError(
+                    f"ordered={given['ordered']!r} puts pairs into the order of their arrival, and "
+                    f"{name}={given.asked[name]!r} gives something else; leave one of them out"
+                )
+    if plain.has("late") and (window is None or not window.is_timed):
+        raise WindowError(
+            f"late={given['late']!r} is for windows that look at event times; with "
+            f"window={window!r} no row is late: leave it out"
+        )
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Tells which options are not what they are if nobody asks for anything."""
+
+    given: "Given"
+
+    def has(self, name: str) -> bool:
+        """Whether an option is there and was set to something else than its default."""
+        option = self.given.entry.table.get(name)
+        return option is not None and self.given[name] != option.read(name, option.default)
 
 
 def check_finite(algorithm: str) -> None:

@@ -15,12 +15,15 @@ from streamjoin.windows.durations import Duration, parse_duration
 
 ColumnPair = str | Sequence[str] | None  # one name for both sides, or a pair
 Knobs = Mapping[str, int]
+Aggregates = Mapping[str, str]  # SQL by the name of its column
 Ordered = str | int  # "none", "outer", "inner", or a precision
 
 MOST_THREADS = 1024  # more than any machine of today can use
 EMITS = ("close", "eager", "auto")
 GOALS = ("throughput", "latency", "progressiveness")
 ORDERS = ("none", "outer", "inner")
+KEEPS = ("all", "nearest", "first", "last")
+LATE_ROWS = ("drop", "keep")
 ROUTINGS = ("auto", "hash", "range", "split")
 
 
@@ -88,6 +91,63 @@ def read_microseconds(_: str, value: Duration | None) -> int | None:
 def write_microseconds(value: int | None) -> timedelta | None:
     """Return a duration as a user gives it."""
     return None if value is None else timedelta(microseconds=value)
+
+
+def read_flag(name: str, value: Any) -> bool:
+    """Read True or False."""
+    if not isinstance(value, bool):
+        raise StreamJoinError(f"{name}={value!r}: give True or False")
+    return value
+
+
+def read_text(name: str, value: Any) -> str | None:
+    """Read an expression, if there is one."""
+    if value is not None and not isinstance(value, str):
+        raise StreamJoinError(f"{name}={value!r}: give an expression as text")
+    return value
+
+
+def read_count(name: str, value: Any) -> int:
+    """Read how many matches count."""
+    if type(value) is not int or value < 1:
+        raise StreamJoinError(f"{name}={value!r}: give the number of matches, from 1")
+    return value
+
+
+def read_keep(name: str, value: Any) -> str:
+    """Read which matches count."""
+    if value not in KEEPS:
+        raise StreamJoinError(
+            f"{name}={value!r} does not exist; choose 'all' or, for one match of each left row, "
+            "'nearest', 'first' or 'last'"
+        )
+    return str(value)
+
+
+def read_late(name: str, value: Any) -> str:
+    """Read what becomes of late rows."""
+    if value not in LATE_ROWS:
+        raise StreamJoinError(
+            f"{name}={value!r} does not exist; choose 'drop', to count them only, or 'keep', to "
+            "have them marked in a column _late"
+        )
+    return str(value)
+
+
+def read_aggregates(name: str, value: Any) -> tuple[tuple[str, str], ...]:
+    """Read aggregates by the names of their columns."""
+    if value is None:
+        return ()
+    if (
+        not isinstance(value, Mapping)
+        or not value
+        or not all(isinstance(each, str) for pair in value.items() for each in pair)
+    ):
+        raise StreamJoinError(
+            f"{name}={value!r}: give a dict of columns and their aggregates, such as "
+            "{'n': 'count(*)', 'best': 'max(r.bid)'}"
+        )
+    return tuple(value.items())
 
 
 def read_emit(name: str, value: Any) -> str | None:

@@ -111,6 +111,7 @@ class JoinPlan:
     longest_pause: int | None = None  # session windows: in keys of the time part
     closes: bool = False  # `Window.closes`
     seed: int = FIXED  # of hashes
+    follows: frozenset[Side] = frozenset()  # sides for whose rows it counts whether they match
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
     limits: Limits = DEFAULT_LIMITS
 

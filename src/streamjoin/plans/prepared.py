@@ -6,11 +6,12 @@ other side's subwindows and inserting into this side's newest (PanJoin III-A, st
 What else is known of the rows comes in pieces, by how long it holds::
 
     ordinals    as long as a row is held, if rows are numbered
+    marks       as long as a row is held, if it counts whether it matches; see `plans.marks`
     roles       as long as a row is held, which can match; until the batch is stored, which are
     arrival     until the batch is stored: when the rows came, and whom they meet
     intake      until the batch is counted: what it was like with the rows that were left out
 
-So ``take``, which is how rows are selected to be stored, keeps the first two.
+So ``take``, which is how rows are selected to be stored, keeps the first three.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.batches import copy_batch, in_one_piece, take_rows
+from streamjoin.plans.marks import Marks, MarksOf, SomeMarks
 from streamjoin.plans.plan import JoinPlan, KeyColumns, Layout
 
 NO_ROWS = np.empty(0, np.int64)  # their positions
@@ -101,6 +103,7 @@ class Prepared:
     roles: Roles = EVERY_ROLE
     arrival: Arrival | None = None  # if rows are numbered
     intake: Intake = NOTHING_LEFT_OUT
+    marks: SomeMarks | None = None
     _sorted: dict[Layout, SortedRows] = field(default_factory=dict, repr=False)
     _part_ranges: dict[int, list[Range]] = field(default_factory=dict, repr=False)
 
@@ -217,7 +220,7 @@ class Prepared:
 
     def rekey(self, plan: JoinPlan, keys: KeyColumns) -> "Prepared":
         """Return the same rows under another plan, by which all of them can match."""
-        return Prepared(plan, self.side, self.rows, keys, self.ordinals)
+        return Prepared(plan, self.side, self.rows, keys, self.ordinals, marks=self.marks)
 
     def take(self, rows: slice | NDArray[Any]) -> "Prepared":
         """Select rows, in the order given."""
@@ -233,7 +236,18 @@ class Prepared:
             self.keys.take(rows),
             None if self.ordinals is None else self.ordinals[rows],
             self.roles.take(rows),
+            marks=None if self.marks is None else self._marks_of(rows),
         )
+
+    def _marks_of(self, rows: slice | NDArray[Any]) -> MarksOf:
+        """Return the marks of some rows."""
+        assert self.marks is not None
+        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
+        return MarksOf([(self.marks, chosen)])
+
+    def follow(self) -> "Prepared":
+        """Return the same rows, with marks if there are none."""
+        return self if self.marks is not None else replace(self, marks=Marks(len(self)))
 
 
 def concatenate(batches: Sequence[Prepared]) -> Prepared:
@@ -243,6 +257,7 @@ def concatenate(batches: Sequence[Prepared]) -> Prepared:
         return first
     ordinals = [batch.ordinals for batch in batches if batch.ordinals is not None]
     arrivals = [batch.arrival for batch in batches if batch.arrival is not None]
+    marks = [batch.marks for batch in batches if batch.marks is not None]
     return Prepared(
         first.plan,
         first.side,
@@ -251,4 +266,5 @@ def concatenate(batches: Sequence[Prepared]) -> Prepared:
         np.concatenate(ordinals) if ordinals else None,
         Roles.concatenate([batch.roles for batch in batches], [len(batch) for batch in batches]),
         Arrival.concatenate(arrivals) if arrivals else None,
+        marks=MarksOf.concatenate(marks) if len(marks) == len(batches) else None,
     )

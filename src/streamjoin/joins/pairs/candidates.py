@@ -25,6 +25,7 @@ from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.plans.batches import take_rows
+from streamjoin.plans.marks import SomeMarks
 from streamjoin.plans.prepared import Prepared
 
 RowPairs = tuple[RowIds, RowIds]  # rows of the probing batch, row ids of the subwindow
@@ -63,6 +64,11 @@ class Holder(Protocol):
     @property
     def rows(self) -> Rows:
         """The rows, by their row ids."""
+        ...
+
+    @property
+    def marks(self) -> SomeMarks | None:
+        """The marks of the rows, if it counts whether they match."""
         ...
 
     def ordinals_of(self, rows: RowIds) -> Keys:

@@ -11,10 +11,19 @@ import pyarrow as pa
 
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.ordering.punctuation import Stars, order_columns
-from streamjoin.joins.pairs.candidates import Found, Pairs, check_pairs, confirm_pairs, name_pairs
+from streamjoin.joins.pairs.candidates import (
+    Found,
+    Holder,
+    Pairs,
+    check_pairs,
+    confirm_pairs,
+    name_pairs,
+)
+from streamjoin.kernels.compile import RowIds
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.batches import take_rows
+from streamjoin.plans.prepared import Prepared
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,17 @@ class Delivery:
     rows: list[pa.RecordBatch] = field(default_factory=list)
     stars: Stars | None = None  # ordered joins: which rows have found them
     pairs: tuple[Pairs, ...] = ()  # the rows of the matches, if these are to be told
+    claims: "tuple[Claims, ...]" = ()  # the same, where it counts whether rows match
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Rows that match, of a batch that probed and of what it has probed."""
+
+    batch: Prepared
+    holder: Holder
+    probes: RowIds
+    rows: RowIds
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,7 @@ class LeftInPlace:
 
     found: Found
     pairs: tuple[Pairs, ...] = ()
+    claims: tuple[Claims, ...] = ()
 
 
 @dataclass
@@ -120,7 +141,12 @@ def leave_in_place(found: Found) -> Iterator[Found]:
 
 def leave_and_name(found: Found) -> Iterator[LeftInPlace]:
     """Leave what was found where it is, but look which rows match if these are to be told."""
-    yield LeftInPlace(found, name_all_pairs(found) if found.batch.plan.names_rows else ())
+    plan = found.batch.plan
+    claims: tuple[Claims, ...] = ()
+    if plan.follows:
+        pairs = confirm_pairs(found)
+        claims = tuple(Claims(found.batch, found.subwindow, *each) for each in pairs)
+    yield LeftInPlace(found, name_all_pairs(found) if plan.names_rows else (), claims)
 
 
 def name_all_pairs(found: Found) -> tuple[Pairs, ...]:

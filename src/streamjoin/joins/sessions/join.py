@@ -25,6 +25,7 @@ import numpy as np
 from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
+from streamjoin.joins.outcomes.outcome import leftovers
 from streamjoin.joins.sessions.cutting import Sessions, session_starts
 from streamjoin.joins.sessions.groups import SessionGroups
 from streamjoin.joins.sessions.meetings import Meetings, SessionStep, split_by_side
@@ -208,7 +209,7 @@ class SessionJoin(ClosingWindows):
 
     def close(self, clock: Clock, deliver: Deliver | None = None) -> Iterator[Any]:
         """Look for the matches of sessions that have ended."""
-        ended = None if self.eager else self._find_ended(clock)
+        ended = self._find_ended(clock) if self.plan.follows or not self.eager else None
         if ended is None:
             return
         errors: list[StreamJoinError] = []
@@ -217,6 +218,9 @@ class SessionJoin(ClosingWindows):
                 sides = self._select_sessions(ended, first, last)
             except StreamJoinError as error:  # more than fits into a batch
                 errors.append(error)
+                continue
+            if self.eager:
+                yield from leftovers(sides)
                 continue
             joined = self.closed.join_windows(sides, deliver or self.deliver, SESSION, errors)
             yield from time_items(joined, self.seconds, "probe")

@@ -82,7 +82,7 @@ class SessionRows:
 
     def __init__(self, plan: JoinPlan, side: Side) -> None:
         self.plan, self.side = plan, side
-        self.held = WindowSide.of(plan)
+        self.held = WindowSide.of(plan, side)
         self.nexts, self.entries = Column(), Column()
         self.able = None if plan.groups is None else Column()  # 1: the row can match
         self.count = 0
@@ -140,6 +140,7 @@ class SessionRows:
             self.held.rows.take(rows.astype(np.int32)),
             self.held.keys().take(rows),
             self.ordinals_of(rows),
+            marks=self.held.marks_of(rows),
         )
 
     def ordinals_of(self, rows: Keys) -> Keys | None:
@@ -179,7 +180,7 @@ class SessionRows:
         rows = self.rows
         renumbered = np.full(self.nexts.size + 1, NONE)  # the last place is that of NONE
         renumbered[rows] = np.arange(rows.size)
-        held = WindowSide.of(self.plan)
+        held = WindowSide.of(self.plan, self.side)
         if rows.size:
             held.append(self.take(rows))
         self.held = held

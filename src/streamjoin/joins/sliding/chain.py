@@ -41,7 +41,7 @@ from streamjoin.joins.sliding.sizes import Sizes, sizes_of
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.joins.sliding.two_key_subwindow import TwoKeySubwindow
 from streamjoin.joins.sliding.whole_window import WholeWindowSubwindow
-from streamjoin.kernels.compile import MIN_KEY, Keys
+from streamjoin.kernels.compile import MIN_KEY, Keys, Positions
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES, JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
@@ -54,10 +54,17 @@ class Chain:
     """The stored rows of one stream, oldest subwindow first."""
 
     def __init__(
-        self, plan: JoinPlan, sizes: Sizes, structure: str, make_index: MakeIndex, numbered: bool
+        self,
+        plan: JoinPlan,
+        sizes: Sizes,
+        structure: str,
+        make_index: MakeIndex,
+        numbered: bool,
+        follows: bool = False,
     ) -> None:
         self.plan, self.sizes, self.make_index = plan, sizes, make_index
         self.numbered = numbered  # whether rows have ordinals
+        self.follows = follows  # whether it counts which rows match
         layouts = plan.crossings() if structure in TWO_KEYS else plan.layouts()
         self.layout: Layout = layouts[0]  # of the next subwindow, and so is its structure
         self.structure = structure
@@ -202,7 +209,10 @@ class Chain:
             kind = WholeWindowSubwindow
         elif layout.crossed is not None:
             kind = TwoKeySubwindow
-        return kind.create(self.plan, layout, structure, index, self.numbered, start, copies)
+        follows = self.follows and copies
+        return kind.create(
+            self.plan, layout, structure, index, self.numbered, start, copies, follows
+        )
 
     def standalone_subwindow(self, batch: Prepared) -> Subwindow:
         """Return a subwindow of one batch, outside the chain and for as long as the batch lives."""
@@ -210,6 +220,7 @@ class Chain:
         index = self.make_index(structure, len(batch))
         subwindow = self.enclose(index, self.layout, structure, copies=False)
         subwindow.insert(batch)
+        subwindow.marks = batch.marks
         return subwindow
 
     def _create_for(self, coming: Prepared) -> None:
@@ -265,6 +276,13 @@ class Chain:
                 expired += 1
         return expired
 
+    def take_due(self, bound: int) -> Iterator[tuple[Subwindow, Positions]]:
+        """Settle the rows that are not, whose time or ordinal is before a bound, and yield them."""
+        for subwindow in self.subwindows:
+            rows = subwindow.take_due(bound)
+            if rows.size:
+                yield subwindow, rows
+
     def clear(self) -> None:
         """Forget all rows."""
         self.subwindows = []
@@ -297,6 +315,13 @@ def make_chains(
         return make_index(structure, capacity, threads)
 
     return {
-        side: Chain(plan, sizes_of(window, plan, side, cores), first, new_index, numbered)
+        side: Chain(
+            plan,
+            sizes_of(window, plan, side, cores),
+            first,
+            new_index,
+            numbered,
+            side in plan.follows,
+        )
         for side in SIDES
     }

@@ -39,17 +39,22 @@ from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from streamjoin.choice.structure import Samples
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
+from streamjoin.joins.outcomes.outcome import Alone, Settled
 from streamjoin.joins.pairs.candidates import Check, Found, checks_of
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.plan import JoinPlan, Layout
+from streamjoin.plans.plan import SIDES, JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
+AFTER_ALL = 2**64  # greater than any key
 Target = tuple[Prepared, Iterable[Subwindow]]  # a batch, and where it looks for matches
 
 
@@ -254,6 +259,25 @@ class Manager(SlidingExecutor):
         if window is not None:
             return {side: clock.arrived[side] - size for side, size in window.items()}
         return {} if clock.watermark is None else self.plan.needed_from(clock.watermark)
+
+    def take_due(self, clock: Clock) -> Iterator[Alone]:
+        """Settle the rows that nothing can match any more by now; return those that were not."""
+        for side, bound in self.due_bounds(clock).items():
+            if side in self.plan.follows:
+                for held, rows in self.chains[side].take_due(bound):
+                    ids = rows.astype(np.int32)
+                    assert held.marks is not None
+                    yield Alone(side, held.rows.take(ids), Settled(held.marks, ids))
+
+    def due_bounds(self, clock: Clock) -> dict[Side, int]:
+        """Return before which time, or ordinal, nothing can match rows any more by now."""
+        watermark, part = clock.watermark, self.plan.window_part
+        if clock.is_over or (watermark is not None and watermark > MAX_KEY):
+            return dict.fromkeys(SIDES, AFTER_ALL)
+        if part is None or watermark is None:
+            return self.expiry_bounds(clock)
+        number = int(part.numbers(np.array([max(watermark, MIN_KEY)]))[0])
+        return dict.fromkeys(SIDES, part.start(number))
 
     def set_threads(self, threads: int) -> None:
         """Work with another number of threads from now on."""

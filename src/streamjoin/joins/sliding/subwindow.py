@@ -13,6 +13,7 @@ Invariants, asserted by ``check``:
     2. Every key column has one entry a row.
     3. ``oldest`` and ``newest`` are the least and the greatest event time of the rows.
     4. ``late_index`` holds at most a quarter of the rows.
+    5. ``marks``, if there are any, have one bit per row.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +25,9 @@ import numpy as np
 from streamjoin.indexes.matches import Candidates
 from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, RowIds
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, Positions, RowIds
 from streamjoin.plans.limits import Limits
+from streamjoin.plans.marks import NO_KEYS, Marks, SomeMarks, read_all
 from streamjoin.plans.plan import JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
@@ -47,6 +49,7 @@ class Subwindow:
     oldest: int = MAX_KEY
     newest: int = MIN_KEY
     is_sealed: bool = False
+    marks: SomeMarks | None = None  # if it counts whether rows match
 
     @classmethod
     def create(
@@ -58,6 +61,7 @@ class Subwindow:
         numbered: bool,
         start: int = MIN_KEY,
         copies: bool = True,
+        follows: bool = False,
     ) -> Self:
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
         needless, limits = plan.answered(layout) - {plan.time_part}, plan.limits
@@ -72,6 +76,7 @@ class Subwindow:
             equality_keys=[Column(limits) for _ in kept],
             range_keys={i: Column(limits) for i in range(len(plan.ranges)) if i not in needless},
             ordinals=Ordinals(limits) if numbered else None,
+            marks=Marks() if follows else None,
         )
 
     @classmethod
@@ -139,10 +144,31 @@ class Subwindow:
         if self.ordinals is not None:
             assert batch.ordinals is not None
             self.ordinals.append(batch.ordinals)
+        self._append_marks(batch)
         times = batch.times
         if times is not None and times.size:
             self.oldest = min(self.oldest, int(times.min()))
             self.newest = max(self.newest, int(times.max()))
+
+    def _append_marks(self, batch: Prepared) -> None:
+        """Keep whether rows are settled, and when they are due."""
+        if isinstance(self.marks, Marks):
+            settled = np.zeros(len(batch), np.bool_)
+            if batch.marks is not None:
+                settled = read_all(batch.marks)
+            keys = batch.ordinals if batch.times is None else batch.times
+            assert keys is not None
+            self.marks.append(settled, keys)
+
+    def take_due(self, bound: int) -> Positions:
+        """Settle the rows that are not, whose time or ordinal is before a bound; return them."""
+        assert isinstance(self.marks, Marks)
+        if self.plan.time_part is not None:
+            return self.marks.settle_due(bound, self.range_keys[self.plan.time_part].values)
+        assert self.ordinals is not None
+        column = self.ordinals.column
+        keys = NO_KEYS if column is None else column.values
+        return self.marks.settle_due(bound, keys, self.ordinals.first)
 
     def seal(self) -> None:
         """Close for inserts: the rows become one piece, the index drops its slack."""
@@ -178,6 +204,8 @@ class Subwindow:
             *self.indexes,
         ]
         held = sum(part.nbytes for part in parts)
+        if isinstance(self.marks, Marks):
+            held += self.marks.nbytes
         return held if self.ordinals is None else held + self.ordinals.nbytes
 
     def check(self) -> None:
@@ -189,6 +217,8 @@ class Subwindow:
         columns = [*self.equality_keys, *self.range_keys.values()]
         assert all(column.size == len(self) for column in columns)
         assert self.late_index is None or 4 * len(self.late_index) <= len(self)
+        if isinstance(self.marks, Marks):
+            assert len(self.marks) == len(self)
         if self.plan.time_part is not None and len(self):
             times = self.range_keys[self.plan.time_part].values
             assert (self.oldest, self.newest) == (times.min(), times.max())

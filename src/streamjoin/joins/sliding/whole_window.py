@@ -11,7 +11,7 @@ most of the oldest rows have left and a few have not, these few are put behind t
 they had come again, so that one row with a time far ahead does not hold up all that came after it.
 
 Invariants, asserted by ``check``: those of a subwindow, and
-    5. ``keys`` are the index's, in the order of row ids.
+    6. ``keys`` are the index's, in the order of row ids.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, kernel
 from streamjoin.plans.limits import Limits
+from streamjoin.plans.marks import Marks
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
@@ -139,6 +140,8 @@ class WholeWindowSubwindow(Subwindow):
         for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
             column.drop_first(count)
         self.rows.drop_first(count)
+        if isinstance(self.marks, Marks):
+            self.marks.drop_first(count)
         if self.ordinals is not None:
             self.ordinals.drop_first(count)
 
@@ -157,6 +160,9 @@ class WholeWindowSubwindow(Subwindow):
         keys = self.keys.values[row_ids]
         order = np.argsort(keys, kind="stable")
         self.index.insert(keys[order], places[order])
+        if isinstance(self.marks, Marks) and self.plan.time_part is not None:
+            times = self.range_keys[self.plan.time_part].values[row_ids]
+            self.marks.append(self.marks.read(row_ids), times)
         for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
             column.append(column.values[row_ids])
         if self.ordinals is not None:

@@ -27,6 +27,7 @@ import pyarrow as pa
 from streamjoin.errors import CoreError
 from streamjoin.joins.executor import Batches, Clock, CoreReport, Deliver, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step, Work
+from streamjoin.joins.outcomes.outcome import Alone
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split import distribution, gathering
@@ -204,6 +205,13 @@ class SplitExecutor(SlidingExecutor):
     def nbytes(self) -> int:
         """Bytes that all chains hold."""
         return self.holdings.nbytes
+
+    def take_due(self, clock: Clock) -> Iterator[Alone]:
+        """Settle what is due in all cores."""
+        if self._distributor is not None:
+            self.wait()
+            for core in self.cores:
+                yield from core.manager.take_due(clock)
 
     def expire(self, clock: Clock) -> None:
         """Tell all cores how far the streams have progressed."""

@@ -25,6 +25,7 @@ from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
 from streamjoin.joins.executor import Clock, Deliver, OnePiece
+from streamjoin.joins.outcomes.outcome import Alone, leftovers
 from streamjoin.joins.pairs.candidates import Check, Found
 from streamjoin.joins.pairs.rows import Rows
 from streamjoin.joins.sliding.chain import Chain
@@ -34,6 +35,7 @@ from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.marks import SomeMarks
 from streamjoin.plans.plan import JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import first_keys, word_keys
@@ -51,13 +53,14 @@ class ClosedSide:
     rows: Rows
     keys: KeyColumns
     ordinals: Keys | None = None
+    marks: SomeMarks | None = None
 
     @classmethod
     def of(cls, batch: Prepared) -> "ClosedSide":
         """Hold the rows of a batch."""
         rows = Rows(copies=False)
         rows.append(batch.rows)
-        return cls(rows, batch.keys, batch.ordinals)
+        return cls(rows, batch.keys, batch.ordinals, batch.marks)
 
     def ordinals_of(self, rows: RowIds) -> Keys:
         """Return the ordinals of rows, if these are numbered."""
@@ -154,8 +157,11 @@ class ClosedRows:
     ) -> Generator[Any, None, None]:
         """Find the matches of windows that close together; ``column`` is the window's equality.
 
-        A window that fails does not affect others, and adds to ``errors``.
+        A window that fails does not affect others, and adds to ``errors``. The rows that have no
+        match come last.
         """
+        follows = self.plan.follows
+        sides = {side: each.follow() if side in follows else each for side, each in sides.items()}
         try:
             yield from self.all_or_nothing(self.join(sides, deliver))
         except StreamJoinError as error:
@@ -172,6 +178,8 @@ class ClosedRows:
                     for side, batch in sides.items()
                 }
                 yield from self.join_windows(half, deliver, column, errors)
+            return
+        yield from leftovers(sides)
 
     def note_lost(self, sides: Sides) -> None:
         """Note that rows are dropped with their window, which has failed."""
@@ -216,6 +224,10 @@ class ClosingWindows(OnePiece):
     def decide_by_rows_alone(self) -> None:
         """Decide how windows are joined without a clock, and without anything seen before."""
         self.adviser.decides = False
+
+    def take_due(self, clock: Clock) -> Iterator[Alone]:
+        """Give nothing: rows without a match come when their windows close."""
+        return iter(())
 
     def find_closed(self, clock: Clock) -> dict[Side, Keys]:
         """Return the ordinals of rows whose windows have ended, where no clock says so."""

@@ -21,8 +21,9 @@ from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
-from streamjoin.kernels.compile import Keys
+from streamjoin.kernels.compile import Keys, Positions
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.marks import Marks, MarksOf, read_all
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import word_keys
@@ -54,15 +55,17 @@ class WindowSide:
     equalities: list[Column] = field(default_factory=list)
     ranges: list[Column] = field(default_factory=list)
     ordinals: Column | None = None  # if rows are observed; see `joins.lives`
+    marks: Marks | None = None  # if it counts whether rows match
 
     @classmethod
-    def of(cls, plan: JoinPlan) -> "WindowSide":
+    def of(cls, plan: JoinPlan, side: Side) -> "WindowSide":
         """Make an empty one."""
         return cls(
             Rows(limits=plan.limits),
             [Column(plan.limits) for _ in plan.equalities],
             [Column(plan.limits) for _ in plan.ranges],
             Column(plan.limits) if plan.names_rows else None,
+            Marks() if side in plan.follows else None,
         )
 
     def append(self, batch: Prepared) -> None:
@@ -75,12 +78,19 @@ class WindowSide:
         if self.ordinals is not None:
             assert batch.ordinals is not None
             self.ordinals.append(batch.ordinals)
+        if self.marks is not None:
+            settled = np.zeros(len(batch), np.bool_)
+            if batch.marks is not None:
+                settled = read_all(batch.marks)
+            self.marks.append(settled)
 
     def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones."""
         self.rows.keep_first(count)
         for column in self._columns:
             column.size = min(column.size, count)
+        if self.marks is not None:
+            self.marks.keep_first(count)
 
     @property
     def _columns(self) -> list[Column]:
@@ -90,6 +100,10 @@ class WindowSide:
     def ordinals_from(self, first: int) -> Keys | None:
         """Return the ordinals of the rows from ``first`` on, if rows are observed."""
         return None if self.ordinals is None else self.ordinals.values[first:]
+
+    def marks_of(self, rows: Positions) -> MarksOf | None:
+        """Return the marks of rows, if it counts whether they match."""
+        return None if self.marks is None else MarksOf([(self.marks, rows)])
 
     def keys(self, first: int = 0) -> KeyColumns:
         """Return the keys of the rows from ``first`` on."""
@@ -102,7 +116,8 @@ class WindowSide:
     @property
     def nbytes(self) -> int:
         """Bytes of rows and keys."""
-        return self.rows.nbytes + sum(column.nbytes for column in self._columns)
+        marks = 0 if self.marks is None else self.marks.nbytes
+        return self.rows.nbytes + sum(column.nbytes for column in self._columns) + marks
 
 
 class EagerWindow:
@@ -111,7 +126,7 @@ class EagerWindow:
     def __init__(self, plan: JoinPlan, recipe: Recipe) -> None:
         self.plan, self.recipe = plan, recipe
         self.eager = recipe.make()
-        self.sides: dict[Side, WindowSide] = {side: WindowSide.of(plan) for side in SIDES}
+        self.sides: dict[Side, WindowSide] = {side: WindowSide.of(plan, side) for side in SIDES}
         # Rows after each push that is settled.
         self.steps = {side: Column(plan.limits) for side in SIDES}
         self.is_settled = True
@@ -237,7 +252,8 @@ class EagerWindow:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
         rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
-        return Prepared(self.plan, side, rows, held.keys(first), ordinals)
+        marks = held.marks_of(np.arange(first, held.rows.size))
+        return Prepared(self.plan, side, rows, held.keys(first), ordinals, marks=marks)
 
     @property
     def all_rows(self) -> dict[Side, Prepared]:
@@ -253,6 +269,8 @@ class EagerWindow:
                 continue
             first = min(int(piece.probes.min()) for piece in of_side)
             probing, other = self._prepared(side, first), self.sides[OTHER[side]]
-            stored = ClosedSide(other.rows.glimpse(), other.keys(), other.ordinals_from(0))
+            stored = ClosedSide(
+                other.rows.glimpse(), other.keys(), other.ordinals_from(0), other.marks
+            )
             found += [found_of(piece, probing, first, stored, self.exact) for piece in of_side]
         return found

@@ -12,7 +12,7 @@ Until windows expire, `undo` removes what the last step has inserted.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
+from streamjoin.joins.outcomes.outcome import leftovers
 from streamjoin.joins.tumbling.closed import (
     ClosedRows,
     ClosingWindows,
@@ -180,6 +181,8 @@ class TumblingJoin(ClosingWindows):
             if self.eager:
                 waits = np.isin(window_numbers(batch), list(self.eager), invert=True)
                 batch = batch.select(waits)
+            if batch.marks is not None:  # nothing has looked for its matches
+                batch = replace(batch, marks=None)
             self.pending[batch.side].insert(batch)
         self.seconds["insert"] += perf_counter() - begin
 
@@ -267,6 +270,9 @@ class TumblingJoin(ClosingWindows):
             except StreamJoinError as error:
                 errors.append(error)
                 self.closed.note_lost(self.eager[number].all_rows)
+            else:
+                if self.plan.follows:
+                    yield from leftovers(self.eager[number].all_rows)
         for span in self._cut_into_joins(bound):
             try:
                 due = {side: self.pending[side].select_windows(*span) for side in SIDES}

@@ -1,0 +1,1 @@
+"""What a join gives: pairs, rows that match something, rows that match nothing."""

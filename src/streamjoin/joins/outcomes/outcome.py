@@ -1,0 +1,197 @@
+"""From pairs, and from rows that nothing matches, to the rows of the result.
+
+An inner join gives pairs, and forgets them. Everything else asks of rows whether they match, so the
+two rows of each pair are *settled* (`plans.marks`): those that probed in their batch, those that
+were stored where they are held. What is given then::
+
+    pair                how gives pairs: the pair      semi join: a row that was not settled before
+    row that is due     outer and anti joins: the row, if it is not settled
+
+All pairs pass through `Outcome.settle`, in one thread, after several may have gathered them. A step
+that fails, or is interrupted, is taken back to a mark (`Engine.attempt`): what it has settled is
+noted until then, each row once.
+
+A row that is alone has NULL in the columns of the other side. Two more columns tell what a row is,
+if they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), and ``_late``.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from streamjoin.errors import SchemaError
+from streamjoin.joins.pairs.candidates import Found, Holder, confirm_pairs, name_pairs
+from streamjoin.joins.pairs.deliver import Claims, Delivery, concat_columns, gather
+from streamjoin.kernels.compile import Positions, RowIds
+from streamjoin.keys.operands import OTHER, Schemas, Side
+from streamjoin.options.how import How
+from streamjoin.plans.batches import joined_schema, take_rows
+from streamjoin.plans.marks import SomeMarks
+from streamjoin.plans.plan import SIDES
+from streamjoin.plans.prepared import Prepared
+
+MATCH, LATE = "_match", "_late"
+BOTH = "both"
+ONLY: dict[Side, str] = {"left": "left_only", "right": "right_only"}
+
+
+class Settled(NamedTuple):
+    """Rows that were settled, and whose marks say so."""
+
+    marks: SomeMarks
+    rows: Positions | RowIds
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Rows of one side that match nothing, or came too late for that."""
+
+    side: Side
+    rows: pa.RecordBatch
+    settled: Settled | None = None  # if they were not settled before
+    are_late: bool = False
+
+
+@dataclass
+class Outcome:
+    """What a join of two schemas gives; see the module docstring."""
+
+    how: How
+    schemas: Schemas
+    indicator: bool = False
+    keeps_late: bool = False
+    settled: list[Settled] = field(default_factory=list)  # since the last `keep`
+
+    def __post_init__(self) -> None:
+        left, right = self.schemas["left"], self.schemas["right"]
+        columns = joined_schema(*map(optional, (left, right), SIDES, [self.how] * 2))
+        if self.how.one_side is not None:
+            columns = self.schemas[self.how.one_side]
+        extra = [pa.field(MATCH, pa.string())] if self.indicator else []
+        extra += [pa.field(LATE, pa.bool_())] if self.keeps_late else []
+        for each in extra:
+            if each.name in columns.names:
+                option = "indicator=True" if each.name == MATCH else "late='keep'"
+                raise SchemaError(
+                    f"{option} adds a column {each.name!r}, and there is one already; rename it"
+                )
+        self.schema = pa.schema([*columns, *extra])
+
+    @property
+    def is_inner(self) -> bool:
+        """Whether nothing but pairs is given, with no columns beside theirs."""
+        return not (self.how.follows or self.indicator or self.keeps_late)
+
+    def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        """Return pairs, given by their two halves."""
+        return concat_columns(left, right, self.schema, self._extra(left.num_rows, BOTH))
+
+    def alone(self, side: Side, rows: pa.RecordBatch, are_late: bool = False) -> pa.RecordBatch:
+        """Return rows of one side, with NULL for the other."""
+        columns = {side: rows.columns}
+        if self.how.one_side is None:
+            missing = [pa.nulls(rows.num_rows, each.type) for each in self.schemas[OTHER[side]]]
+            columns[OTHER[side]] = missing
+        arrays = [array for each in SIDES for array in columns.get(each, ())]
+        arrays += self._extra(rows.num_rows, ONLY[side], are_late)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _extra(self, count: int, match: str, are_late: bool = False) -> list[pa.Array]:
+        """Return the columns that tell what rows are."""
+        extra: list[pa.Array] = [pa.repeat(match, count)] if self.indicator else []
+        return extra + ([pa.repeat(are_late, count)] if self.keeps_late else [])
+
+    def fetch(self, found: Found) -> Iterator[Delivery]:
+        """Fetch the joined rows of what was found."""
+        return gather(found, self.schema) if self.is_inner else self.gather(found)
+
+    def gather(self, found: Found) -> Iterator[Delivery]:
+        """Fetch the joined rows, if pairs are given, and tell which rows to settle."""
+        side = found.batch.side
+        for probes, rows in confirm_pairs(found):
+            joined = []
+            if self.how.gives_pairs:
+                halves = {
+                    side: take_rows(found.batch.rows, probes),
+                    OTHER[side]: found.subwindow.rows.take(rows),
+                }
+                joined = [self.joined(halves["left"], halves["right"])]
+            yield Delivery(
+                probes.size,
+                joined,
+                pairs=name_pairs(found, probes, rows),
+                claims=(Claims(found.batch, found.subwindow, probes, rows),),
+            )
+
+    def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
+        """Settle the rows of pairs; return those that a semi join gives thereby."""
+        given = []
+        for claims in every:
+            batch, holder = claims.batch, claims.holder
+            for side, marks, rows, fetch in (
+                (batch.side, batch.marks, claims.probes, fetcher_of_batch(batch)),
+                (OTHER[batch.side], holder.marks, claims.rows, fetcher_of_holder(holder)),
+            ):
+                if side not in self.how.follows:
+                    continue
+                assert marks is not None
+                fresh = rows[marks.settle(rows)]
+                if fresh.size:
+                    self.settled.append(Settled(marks, fresh))
+                    if side == self.how.met:
+                        given.append(self.alone(side, fetch(np.sort(fresh))))
+        return given
+
+    def give(self, alone: Alone) -> list[pa.RecordBatch]:
+        """Return rows that match nothing, if the join gives them."""
+        if alone.settled is not None:
+            self.settled.append(alone.settled)
+        if not alone.rows.num_rows or alone.side not in self.how.sides:
+            return []
+        if self.keeps_late if alone.are_late else alone.side in self.how.alone:
+            return [self.alone(alone.side, alone.rows, alone.are_late)]
+        return []
+
+    def mark(self) -> Callable[[], None]:
+        """Return what takes all back that is settled from here on."""
+        count = len(self.settled)
+
+        def undo() -> None:
+            while len(self.settled) > count:
+                marks, rows = self.settled.pop()
+                marks.unsettle(rows)
+
+        return undo
+
+    def keep(self) -> None:
+        """Note that what was settled is not taken back."""
+        self.settled = []
+
+
+def optional(schema: pa.Schema, side: Side, how: How) -> pa.Schema:
+    """Return a schema whose columns may be NULL, if rows of the other side may be alone."""
+    if OTHER[side] not in how.alone:
+        return schema
+    return pa.schema([each.with_nullable(True) for each in schema])
+
+
+def fetcher_of_batch(batch: Prepared) -> Callable[[Any], pa.RecordBatch]:
+    """Return what fetches rows of a batch."""
+    return lambda rows: take_rows(batch.rows, rows)
+
+
+def fetcher_of_holder(holder: Holder) -> Callable[[Any], pa.RecordBatch]:
+    """Return what fetches rows of a holder, given in ascending order."""
+    return lambda rows: holder.rows.take(rows)
+
+
+def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
+    """Give the rows of windows that close, or of tables, that are not settled."""
+    for side, batch in sides.items():
+        if batch.marks is not None:
+            rows = np.flatnonzero(~batch.marks.read(np.arange(len(batch))))
+            if rows.size:
+                yield Alone(side, take_rows(batch.rows, rows))
