@@ -59,8 +59,9 @@ def join_files(
     elif not counts:
         Console().print(first_rows(found, matches))
     seconds = time.perf_counter() - start
+    what = "matches" if arguments.get("how", "inner") == "inner" else "rows in the result"
     return (
-        f"{left.num_rows:,} x {right.num_rows:,} rows, {matches:,} matches, "
+        f"{left.num_rows:,} x {right.num_rows:,} rows, {matches:,} {what}, "
         f"{seconds:.2f} s{f', written to {out}' if out else ''}"
     )
 

@@ -107,10 +107,21 @@ def mark_up(meaning: str) -> str:
 
     >>> mark_up('``"auto"`` chooses; see `explain`, ``{"bits": 10}``.')
     '[green]auto[/green] chooses; see explain, [green]bits=10[/green].'
+    >>> mark_up('With ``keep="nearest"``: ``{"n": "count(*)", "best": "max(r.bid)"}``.')
+    'With [green]--keep nearest[/green]: [green]n=count(*)[/green], [green]best=max(r.bid)[/green].'
     """
-    meaning = re.sub(r'\{"(\w+)": (\d+)\}', r"\1=\2", meaning)
-    meaning = re.sub(r'``"?(.*?)"?``', r"[green]\1[/green]", meaning)
-    return meaning.replace("`", "")
+    marked = re.sub("``(.*?)``", lambda code: mark_code(code[1]), meaning)
+    return marked.replace("`", "")
+
+
+def mark_code(code: str) -> str:
+    """Return Python code as it is written on the command line, in the markup of the terminal."""
+    if code.startswith("{"):
+        pairs = re.findall(r'"(\w+)": (?:"([^"]*)"|(\d+))', code)
+        return ", ".join(f"[green]{name}={text or number}[/green]" for name, text, number in pairs)
+    option = re.fullmatch(rf'({_NAMES})="([^"]*)"', code)
+    text = f"--{option[1].replace('_', '-')} {option[2]}" if option else code.strip('"')
+    return f"[green]{text}[/green]"
 
 
 def as_arguments(entry: EntryPoint, options: Mapping[str, Any]) -> dict[str, Any]:
