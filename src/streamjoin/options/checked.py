@@ -23,6 +23,7 @@ from streamjoin.options.rules import (
     check_emit,
     check_finite,
     check_kind,
+    check_rank,
     check_spread,
     check_tuning,
     check_window,
@@ -96,10 +97,12 @@ class JoinOptions:
         if is_finite:
             check_finite(algorithm)
         is_timed = window is not None and window.is_timed
-        check_condition(read_condition(on, window), algorithm, is_timed)
+        condition = read_condition(on, window)
+        check_condition(condition, algorithm, is_timed)
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
         check_kind(given, window, emit)
+        check_rank(fields["keep"], fields["nearest"], condition, window, times is not None)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),
             "window": window,
