@@ -159,6 +159,11 @@ class JoinOptions:
         return self.window is not None and self.window.closes
 
     @property
+    def ends(self) -> bool:
+        """Whether the end of the streams gives what was not given before."""
+        return self.closes or bool(self.how.alone)
+
+    @property
     def is_counted(self) -> bool:
         """Whether the window counts rows as they arrive."""
         return self.window is not None and not self.window.is_timed
