@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from .conjuncts import Conjunct, combine, draw_conjunct, draw_filter, family
-from .nested_loop import Pairs, Step, Window, find_pairs
+from .kinds import Kind, draw_kind
+from .nested_loop import Arrived, Step, Window, arrive, find_pairs
+from .outcomes import Rows, settle
 from .rows import Column, Measures, Tables, draw_tables
 from .truths import Oracle, Truth, judge
 
@@ -121,9 +123,10 @@ class Case:
     names: dict[str, str]  # how a column is written
     window: Window
     steps: tuple[Step, ...]
-    how: str  # tables, matches, push or stream
+    call: str  # tables, matches, push or stream
     options: dict[str, Any]
     delay: int | None = None
+    kind: Kind = Kind()
     ordered_by_column: bool = False
     small: bool = False  # subwindows of a few rows
     finds: frozenset[int] = frozenset()  # steps that ask by `find`
@@ -156,8 +159,25 @@ class Case:
     def is_self(self) -> bool:
         return self.block.tables.same
 
-    def expect(self) -> Pairs:
-        """The pairs that the oracles' answers and the nested loop give."""
+    @cached_property
+    def arrived(self) -> Arrived:
+        """Which rows are on time."""
+        return arrive(self.window, self.steps, self.block.times, self.delay)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether both sides are given, be it no rows: until then, rows wait for the other's."""
+        return all(any(getattr(step, side) is not None for step in self.steps)
+                   for side in ("left", "right"))  # fmt: skip
+
+    @property
+    def late_counts(self) -> tuple[int, int]:
+        """How many rows of each side come too late."""
+        left, right = self.arrived.late
+        return len(left), len(right)
+
+    def expect(self) -> Rows:
+        """The rows that the oracles' answers and the nested loop give."""
         rows = min(len(part.truth) for part in self.parts)
         holds = np.ones((rows, rows), bool)
         is_equal = np.ones((rows, rows), bool)
@@ -166,9 +186,9 @@ class Case:
             if part.conjunct.is_equality:
                 is_equal &= part.truth[:rows, :rows]
         order = self.block.order if self.ordered_by_column else None
-        times = self.block.times
-        return find_pairs(self.window, self.steps, times, self.delay, order, holds.tolist(),
-                          is_equal.tolist())  # fmt: skip
+        pairs = find_pairs(self.window, self.steps, self.arrived, order, holds.tolist(),
+                           is_equal.tolist())  # fmt: skip
+        return settle(self.kind, self.arrived, pairs)
 
 
 def draw_case(number: int, block: Block) -> Case | None:
@@ -179,22 +199,24 @@ def draw_case(number: int, block: Block) -> Case | None:
         return None
     rows = min(len(part.truth) for part in parts)
     window = draw_window(dice, block)
-    how = draw_how(dice, window)
+    call = draw_call(dice, window)
     is_self, has_equality = block.tables.same, any(part.conjunct.is_equality for part in parts)
-    steps = draw_steps(dice, block, rows, window, how, is_self)
-    options = draw_options(dice, window, how, has_equality, len(parts))
-    streams = how in ("push", "stream")
+    steps = draw_steps(dice, block, rows, window, call, is_self)
+    options = draw_options(dice, window, call, has_equality, len(parts))
+    streams = call in ("push", "stream")
     timed = window[0] not in ("none", "count")
     delay = dice.choice([None, *range(5)]) if streams and timed else None
     case = Case(
-        number, block, parts, spell_names(dice, block.tables), window, steps, how, options,
+        number, block, parts, spell_names(dice, block.tables), window, steps, call, options,
         None if delay is None else delay * block.tables.clock.tick,
         ordered_by_column=window[0] == "count" and dice.random() < 0.3,
         small=dice.random() < 0.5,
     )  # fmt: skip
-    if how != "push":
+    case = choose_kind(case, streams)
+    if call != "push":
         return case
-    finds = range(len(steps)) if dice.random() < 0.2 and options.get("ordered") is None else ()
+    leaves = dice.random() < 0.2 and options.get("ordered") is None and case.kind.is_plain
+    finds = range(len(steps)) if leaves else ()
     saves = range(1, len(steps)) if dice.random() < 0.4 else ()
     return replace(
         case,
@@ -202,6 +224,25 @@ def draw_case(number: int, block: Block) -> Case | None:
         saves=frozenset(each for each in saves if dice.random() < 0.3),
         changes_threads=dice.random() < 0.1,
     )
+
+
+def choose_kind(case: Case, streams: bool) -> Case:
+    """Draw what the join gives, and leave out what does not go with it."""
+    dice = Random(f"kind {case.number}")
+    kind = draw_kind(dice, case.window, streams)
+    if kind.is_plain:
+        return case
+    options, steps = dict(case.options), list(case.steps)
+    if options.get("ordered") and dice.random() < 0.9:
+        del options["ordered"]
+    # What a side's columns are is known once it is given; until then its rows wait.
+    for side in ("left", "right"):
+        if all(getattr(step, side) is None for step in steps):
+            place = dice.randrange(len(steps)) if steps else 0
+            steps[place : place + 1] = [
+                replace(steps[place] if steps else Step((), ()), **{side: ()})
+            ]
+    return replace(case, kind=kind, options=options, steps=tuple(steps))
 
 
 def draw_parts(dice: Random, block: Block) -> tuple[Judged, ...]:
@@ -239,14 +280,14 @@ def draw_window(dice: Random, block: Block) -> Window:
     return ("none",)
 
 
-def draw_how(dice: Random, window: Window) -> str:
+def draw_call(dice: Random, window: Window) -> str:
     if window[0] == "none":
         return dice.choice(["tables", "tables", "matches"])
     return dice.choice(["push"] * 8 + ["stream", "stream", "tables", "matches"])
 
 
 def draw_steps(
-    dice: Random, block: Block, rows: int, window: Window, how: str, is_self: bool
+    dice: Random, block: Block, rows: int, window: Window, call: str, is_self: bool
 ) -> tuple[Step, ...]:
     """Some of the rows, cut into pushes; the order of rows is roughly that of their times."""
     sides = []
@@ -258,10 +299,10 @@ def draw_steps(
         sides.append(places)
     if is_self:
         sides[1] = sides[0]
-    if how in ("tables", "matches"):
+    if call in ("tables", "matches"):
         return (Step(tuple(sides[0]), tuple(sides[1])),)
     advances = (
-        window[0] in ("time", "tumbling", "session") and how == "push" and dice.random() < 0.4
+        window[0] in ("time", "tumbling", "session") and call == "push" and dice.random() < 0.4
     )
     clock, steps = block.tables.clock, []
     rest = [list(each) for each in sides]
@@ -292,10 +333,10 @@ def draw_steps(
 
 
 def draw_options(
-    dice: Random, window: Window, how: str, has_equality: bool, parts: int
+    dice: Random, window: Window, call: str, has_equality: bool, parts: int
 ) -> dict[str, Any]:
     """Options that go together, as far as the window and the number of conjuncts can tell."""
-    closes, streams = window[0] in ("tumbling", "session"), how in ("push", "stream")
+    closes, streams = window[0] in ("tumbling", "session"), call in ("push", "stream")
     algorithms = ["auto"] * 3 + STRUCTURES
     if has_equality and (closes or window[0] == "none" or not streams) and window[0] != "count":
         algorithms += LAZY * (1 if closes or window[0] == "none" else 0)
