@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .conjuncts import Conjunct, combine, draw_conjunct, draw_filter, family
-from .kinds import Kind, draw_kind
+from .kinds import PAIRS, Kind, draw_kind
 from .nested_loop import Arrived, Step, Window, arrive, find_pairs
 from .outcomes import Rows, settle
 from .rows import Column, Measures, Tables, draw_tables
@@ -126,7 +126,7 @@ class Case:
     call: str  # tables, matches, push or stream
     options: dict[str, Any]
     delay: int | None = None
-    kind: Kind = Kind()
+    kind: Kind = PAIRS
     ordered_by_column: bool = False
     small: bool = False  # subwindows of a few rows
     finds: frozenset[int] = frozenset()  # steps that ask by `find`
@@ -217,7 +217,7 @@ def draw_case(number: int, block: Block) -> Case | None:
         return case
     leaves = dice.random() < 0.2 and options.get("ordered") is None and case.kind.is_plain
     finds = range(len(steps)) if leaves else ()
-    saves = range(1, len(steps)) if dice.random() < 0.4 else ()
+    saves = range(1, len(steps) + 1) if dice.random() < 0.4 else ()
     return replace(
         case,
         finds=frozenset(each for each in finds if dice.random() < 0.5),

@@ -25,7 +25,7 @@ class Kind:
     @property
     def is_plain(self) -> bool:
         """Whether all that is given is pairs, as soon as they are found."""
-        return self == Kind()
+        return self == PAIRS
 
     @property
     def sides(self) -> str:
@@ -41,10 +41,13 @@ class Kind:
         return {name: value for name, value in given.items() if value != plain[name]}
 
 
+PAIRS = Kind()
+
+
 def draw_kind(dice: Random, window: Window, streams: bool) -> Kind:
     """Draw one that the window allows."""
     if dice.random() < 0.25:
-        return Kind()
+        return PAIRS
     how = dice.choice(HOWS)
     spelling = dice.choice([how] * 3 + SPELLINGS.get(how, []))
     gives_pairs = not how.endswith(("semi", "anti"))
