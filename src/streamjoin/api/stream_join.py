@@ -155,7 +155,7 @@ class StreamJoin:
                 yield from self._punctuated(delivered)
         for sides in steps:
             yield from self._punctuated_steps(self._push_step(*sides))
-        if finish and state.config.closes:
+        if finish and (state.config.closes or state.config.reduces):
             yield from self._punctuated_steps(self._last_step(state.finish))
         elif engine is not None and engine.collector.count:
             yield from self._punctuated_steps(self._last_step(state.flush))

@@ -147,6 +147,13 @@ class Outcome:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
         return given
 
+    def settle_left(self, left: Prepared, rows: Positions) -> None:
+        """Settle left rows that are in rows of the result other than pairs (`reduction`)."""
+        if "left" in self.how.follows:
+            assert left.marks is not None
+            fresh = rows[left.marks.settle(rows)]
+            self.settled.append(Settled(left.marks, fresh))
+
     def give(self, alone: Alone) -> list[pa.RecordBatch]:
         """Return rows that match nothing, if the join gives them."""
         if alone.settled is not None:
