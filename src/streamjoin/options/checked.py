@@ -169,6 +169,11 @@ class JoinOptions:
         return self.keep != "all" or bool(self.aggregate)
 
     @property
+    def ends(self) -> bool:
+        """Whether the end of the streams gives what was not given before."""
+        return self.closes or self.reduces or bool(self.how.alone)
+
+    @property
     def is_counted(self) -> bool:
         """Whether the window counts rows as they arrive."""
         return self.window is not None and not self.window.is_timed

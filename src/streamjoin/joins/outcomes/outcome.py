@@ -200,10 +200,10 @@ def fetcher_of_holder(holder: Holder) -> Callable[[Any], pa.RecordBatch]:
 def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
     """Give the rows of windows that close, or of tables, that are not settled.
 
-    Rows that cannot match, but prolong sessions, were given when they came.
+    Those that cannot match at all, and only make a session longer, were given when they came.
     """
     for side, batch in sides.items():
         if batch.marks is not None:
-            rows = np.flatnonzero(batch.matching & ~read_all(batch.marks))
+            rows = np.flatnonzero(~read_all(batch.marks) & batch.matching)
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
