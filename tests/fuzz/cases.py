@@ -5,6 +5,7 @@ left depends on the oracle, so a case is told by its number and the oracle.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,12 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from .conjuncts import Conjunct, combine, draw_conjunct, draw_filter, family
-from .kinds import PAIRS, Kind, draw_kind
-from .nested_loop import Arrived, Step, Window, arrive, find_pairs
-from .outcomes import Rows, settle
+from .conjuncts import (
+    Conjunct,
+    Term,
+    combine,
+    draw_conjunct,
+    draw_distance,
+    draw_filter,
+    family,
+)
+from .kinds import PAIRS, Kind, draw_keep, draw_kind
+from .nested_loop import Arrived, Step, Window, arrivals, arrive, find_pairs
+from .outcomes import Rows, keep_best, settle
 from .rows import Column, Measures, Tables, draw_tables
-from .truths import Oracle, Truth, judge
+from .truths import HOLES, Oracle, Truth, judge
 
 BLOCK = 100  # cases
 PLAIN = re.compile(r"(?!select$)[A-Za-z][A-Za-z0-9]*$")
@@ -144,16 +153,35 @@ class Case:
     def needed(self) -> dict[str, list[str]]:
         """The columns that the condition and the window speak of, by side."""
         keys = {key for part in self.parts for key in part.conjunct.columns}
+        if self.kind.distance is not None:
+            keys |= {*re.findall(r"\{([lr]\d+)\}", self.kind.distance.read)}
         needed = {}
         for side, some in self.block.tables.columns.items():
             used = [each.name for each in some if each.key in keys]
-            timed = [self.block.tables.times[side].name] * (self.window[0] not in ("none", "count"))
+            timed = [self.block.tables.times[side].name] * self.has_time
             needed[side] = list(
                 dict.fromkeys(["id", *used, *timed, *["o"] * self.ordered_by_column])
             )
         if self.is_self:
             needed["l"] = needed["r"] = list(dict.fromkeys(needed["l"] + needed["r"]))
         return needed
+
+    @property
+    def has_time(self) -> bool:
+        """Whether time columns are given."""
+        return self.window[0] not in ("none", "count") or self.kind.has_time
+
+    def names_of(self, side: str) -> list[str]:
+        """The columns that the join gets, in order: the last thing that decides which are kept."""
+        names = self.block.tables.tables[side].column_names
+        if self.kind.keep != "all":
+            dice, payload = Random(f"columns {self.number}"), names[names.index("o") + 1 :]
+            names = [name for name in names if name not in payload]
+            dice.shuffle(names)
+            if dice.random() < 0.7:
+                names = [name for name in names if name != "id"] + ["id"]
+            names += payload
+        return [name for name in names if not self.is_lean or name in self.needed[side]]
 
     @property
     def is_self(self) -> bool:
@@ -163,6 +191,25 @@ class Case:
     def arrived(self) -> Arrived:
         """Which rows are on time."""
         return arrive(self.window, self.steps, self.block.times, self.delay)
+
+    def rank(self) -> list[str]:
+        """What the pairs of a left row are ordered by, as SQL over the columns of the block."""
+        kind, right = self.kind, self.block.tables.columns["r"]
+        direction = "desc" if kind.keep == "last" else "asc"
+        by = []
+        if kind.keep == "nearest":
+            distance = "abs(l_time - r_time)" if kind.distance is None else kind.distance.duck
+            by.append(f"{distance} asc nulls last")
+        if self.has_time:
+            by.append(f"r_time {direction} nulls last")
+        elif kind.keep != "nearest":
+            order = self.block.order if self.ordered_by_column else None
+            rows = [row for side, row in arrivals(self.steps, order) if side == 1]
+            by.append(f"list_position({rows}, r_id) {direction}")
+        keys = {each.name: each.key for each in right} | {"id": "r_id", "o": "r_o"}
+        names = self.names_of("r")
+        by += [f"{keys[name]} asc nulls first" for name in names[: names.index("id") + 1]]
+        return [each.format_map(HOLES) for each in by]
 
     @property
     def is_open(self) -> bool:
@@ -188,6 +235,8 @@ class Case:
         order = self.block.order if self.ordered_by_column else None
         pairs = find_pairs(self.window, self.steps, self.arrived, order, holds.tolist(),
                            is_equal.tolist())  # fmt: skip
+        if self.kind.keep != "all":
+            pairs = keep_best(pairs, self.block.tables, self.block.times, self.kind.k, self.rank())
         return settle(self.kind, self.arrived, pairs)
 
 
@@ -230,19 +279,46 @@ def choose_kind(case: Case, streams: bool) -> Case:
     """Draw what the join gives, and leave out what does not go with it."""
     dice = Random(f"kind {case.number}")
     kind = draw_kind(dice, case.window, streams)
+    if dice.random() < 0.35:
+        kind = draw_keep(dice, kind, case.window, *draw_distances(dice, case))
     if kind.is_plain:
         return case
     options, steps = dict(case.options), list(case.steps)
+    if kind.keep != "all":
+        options.pop("emit", None)
+        if dice.random() < 0.9:
+            options.pop("cores", None)
+        if options["algorithm"] in EAGER:
+            options["algorithm"] = "auto"
+            options.pop("tuning", None)
     if options.get("ordered") and dice.random() < 0.9:
         del options["ordered"]
     # What a side's columns are is known once it is given; until then its rows wait.
-    for side in ("left", "right"):
-        if all(getattr(step, side) is None for step in steps):
-            place = dice.randrange(len(steps)) if steps else 0
-            steps[place : place + 1] = [
-                replace(steps[place] if steps else Step((), ()), **{side: ()})
-            ]
+    if steps and all(step.left is None for step in steps):
+        place = dice.randrange(len(steps))
+        steps[place] = replace(steps[place], left=())
+    if steps and all(step.right is None for step in steps):
+        place = dice.randrange(len(steps))
+        steps[place] = replace(steps[place], right=())
     return replace(case, kind=kind, options=options, steps=tuple(steps))
+
+
+def draw_distances(dice: Random, case: Case) -> tuple[list[Term], list[Term | None]]:
+    """Distances to write, and the one that the condition suggests, if that can be told."""
+    columns = case.block.tables.columns
+    drawn = [
+        draw_distance(dice, dice.choice(columns["l"]), dice.choice(columns["r"])) for _ in range(8)
+    ]
+    written = [each for each in drawn if each is not None]
+    parts = [part.conjunct for part in case.parts]
+    ranges = [part for part in parts if not part.is_simple]
+    pairs = Counter(part.columns for part in parts)
+    if len(ranges) > 1 or max(pairs.values()) > 1:  # twins make other parts of each other
+        return written, []
+    if not ranges:
+        return written, [None]
+    distance = ranges[0].distance
+    return written, [] if distance is None else [distance]
 
 
 def draw_parts(dice: Random, block: Block) -> tuple[Judged, ...]:

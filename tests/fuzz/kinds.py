@@ -1,9 +1,10 @@
 """Which rows a join gives: pairs, some of them, rows that match nothing or something."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from .conjuncts import Term
 from .nested_loop import Window
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "right_semi", "left_anti", "right_anti"]
@@ -21,6 +22,11 @@ class Kind:
     spelling: str = "inner"
     indicator: bool = False
     keeps_late: bool = False
+    keep: str = "all"
+    k: int = 1
+    distance: Term | None = None  # of keep="nearest"; without one, the time decides
+    is_written: bool = False  # whether the distance is given as nearest=
+    has_time: bool = False  # whether tables without a window have time=
 
     @property
     def is_plain(self) -> bool:
@@ -36,8 +42,8 @@ class Kind:
     def options(self) -> dict[str, Any]:
         """What a user would give."""
         given = {"how": self.spelling, "indicator": self.indicator}
-        given["late"] = "keep" if self.keeps_late else "drop"
-        plain = {"how": "inner", "indicator": False, "late": "drop"}
+        given |= {"late": "keep" if self.keeps_late else "drop", "keep": self.keep, "k": self.k}
+        plain = {"how": "inner", "indicator": False, "late": "drop", "keep": "all", "k": 1}
         return {name: value for name, value in given.items() if value != plain[name]}
 
 
@@ -58,3 +64,26 @@ def draw_kind(dice: Random, window: Window, streams: bool) -> Kind:
         indicator=gives_pairs and dice.random() < 0.3,
         keeps_late=streams and is_timed and dice.random() < 0.4,
     )
+
+
+def draw_keep(
+    dice: Random, kind: Kind, window: Window, written: list[Term], defaults: list[Term | None]
+) -> Kind:
+    """Let some matches of each left row count only.
+
+    A distance is one of those ``written``, or what ``defaults`` say that the condition suggests:
+    none, if there is no telling.
+    """
+    keep = dice.choice(["nearest", "nearest", "first", "last"])
+    is_untimed = window[0] == "none"
+    has_time = is_untimed and (keep != "nearest" or dice.random() < 0.6)
+    chosen = replace(kind, keep=keep, k=dice.choice([1, 1, 2, 3]), has_time=has_time)
+    if keep != "nearest":
+        return chosen
+    if window[0] == "count" or (is_untimed and not has_time):
+        defaults = [each for each in defaults if each is not None]
+    if defaults and (not written or dice.random() < 0.5):
+        return replace(chosen, distance=defaults[0])
+    if written:
+        return replace(chosen, distance=dice.choice(written), is_written=True)
+    return kind

@@ -1,4 +1,4 @@
-"""What comes of pairs: DuckDB's outer, semi and anti joins, over the rows that can take part."""
+"""What comes of pairs: DuckDB keeps the best, and joins the rows that came in time with them."""
 
 from collections import Counter
 from functools import cache
@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from .kinds import Kind
 from .nested_loop import Arrived, Pairs
+from .rows import Tables
+from .truths import DuckDB
 
 Row = tuple[Any, ...]  # what a result has of the columns NAMES
 Rows = Counter[Row]
@@ -42,7 +44,7 @@ def settle(kind: Kind, arrived: Arrived, pairs: Pairs) -> Rows:
     """The rows that a join of this kind gives, each as (id, id of right, _match, _late)."""
     if kind.is_plain:
         return Counter(pairs)
-    given = [tuple(row) for row in ask(kind, arrived, pairs)]
+    given = ask(kind, arrived, pairs)
     if not kind.indicator and len(kind.sides) == 2:
         given = [row[:2] for row in given]
     if kind.keeps_late:
@@ -61,15 +63,46 @@ def late_row(kind: Kind, side: str, row: int) -> Row:
     return *ids, *match, True
 
 
+def keep_best(
+    pairs: Pairs,
+    tables: Tables,
+    times: tuple[list[int | None], list[int | None]],
+    k: int,
+    rank: list[str],
+) -> Pairs:
+    """The pairs that count, as DuckDB numbers them."""
+    for side, time in zip("lr", times, strict=True):
+        arrays = {f"{side}_id": pa.array(range(len(time)), pa.int64())}
+        arrays[f"{side}_time"] = pa.array(time, pa.int64())
+        arrays[f"{side}_o"] = tables.tables[side]["o"].combine_chunks()
+        for column in tables.columns[side]:
+            array = tables.tables[side][column.name].combine_chunks()
+            arrays[column.key] = DuckDB.convert(column, array)
+        connect().register(f"all_{side}", pa.table(arrays))
+    register_pairs(pairs)
+    number = f"row_number() over (partition by l order by {', '.join(rank)})"
+    found = connect().execute(
+        "select l, r from pairs join all_l on l = l_id join all_r on r = r_id "
+        f"qualify {number} <= {k}"
+    )
+    return Counter(found.fetchall())
+
+
+def register_pairs(pairs: Pairs) -> None:
+    """Let DuckDB see the pairs."""
+    found = list(pairs.elements())
+    columns = {"l": [left for left, _ in found], "r": [right for _, right in found]}
+    connect().register("pairs", as_table(columns))
+
+
+def as_table(columns: dict[str, list[int]]) -> pa.Table:
+    """A table of whole numbers."""
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+
+
 def ask(kind: Kind, arrived: Arrived, pairs: Pairs) -> list[Row]:
     """Let DuckDB join the rows that came in time."""
-    connection = connect()
-    found = list(pairs.elements())
-    for name, columns in (
-        ("lefts", {"id": arrived.rows[0]}),
-        ("rights", {"id": arrived.rows[1]}),
-        ("pairs", {"l": [left for left, _ in found], "r": [right for _, right in found]}),
-    ):
-        arrays = {key: pa.array(values, pa.int64()) for key, values in columns.items()}
-        connection.register(name, pa.table(arrays))
-    return list(connection.execute(FORMS[kind.how]).fetchall())
+    register_pairs(pairs)
+    for name, rows in zip(("lefts", "rights"), arrived.rows, strict=True):
+        connect().register(name, as_table({"id": rows}))
+    return list(connect().execute(FORMS[kind.how]).fetchall())

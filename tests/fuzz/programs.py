@@ -108,8 +108,7 @@ def write_sides(case: Case, place: int) -> tuple[str, str]:
 def write_table(case: Case, side: str, name: str) -> list[str]:
     """The table of a side, with the rows that the case has only."""
     table = case.block.tables.tables[side]
-    names = case.needed[side] if case.is_lean else table.column_names
-    names = [each for each in names if each != "payload"]  # which nothing is asked of
+    names = [each for each in case.names_of(side) if each != "payload"]  # which nothing is asked of
     types = {each.name: each.type for each in case.block.tables.columns[side]}
     used = rows_used(case, side)
     lines = [f"{name} = pa.table({{"]

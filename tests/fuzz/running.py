@@ -115,7 +115,9 @@ def arguments(case: Case) -> dict[str, Any]:
     given: dict[str, Any] = {"on": case.on, "window": window_of(case), **case.options}
     given |= case.kind.options
     times = case.block.tables.times
-    if case.window[0] not in ("none", "count"):
+    if case.kind.is_written and case.kind.distance is not None:
+        given["nearest"] = case.kind.distance.read.format_map(case.names)
+    if case.has_time:
         given["time"] = (times["l"].name, times["r"].name)
     if case.ordered_by_column:
         given["order"] = "o"
@@ -133,7 +135,7 @@ def rows_of(case: Case, side: str, places: tuple[int, ...] | None) -> pa.Table |
             place = rows.schema.get_field_index(column.name)
             array = pa.array(rows.column(place).to_pylist(), column.type)
             rows = rows.set_column(place, column.name, array)
-    return rows.select(case.needed[side]) if case.is_lean else rows
+    return rows.select(case.names_of(side))
 
 
 def sides_of(case: Case, place: int) -> tuple[pa.Table | None, pa.Table | None]:
@@ -201,7 +203,7 @@ def counted(found: Any) -> pa.Table:
 def has_payload(case: Case, tables: list[pa.Table]) -> bool:
     """Whether all columns of the matches are those of the rows that matched."""
     sides = case.kind.sides
-    width = case.block.tables.tables["l"].num_columns * ("l" in sides)
+    width = len(case.names_of("l")) * ("l" in sides)
     for table in tables:
         names = NAMES[: len(sides)]
         if not table.num_rows:  # whose columns may be those of one side still
@@ -209,6 +211,7 @@ def has_payload(case: Case, tables: list[pa.Table]) -> bool:
         for side, name, shift in zip(sides, names, (0, width), strict=False):
             ids = {side: table[name]}
             source = case.block.tables.tables[side].take(ids[side].combine_chunks())
+            source = source.select(case.names_of(side))
             for place in range(source.num_columns):
                 one, other = source.column(place), table.column(shift + place)
                 if pa.types.is_timestamp(one.type):  # which Python may not have in its zone

@@ -49,7 +49,7 @@ def as_tables(case: Case) -> Iterator[Case]:
     plain = replace(case, steps=(Step(left, right),), call="tables", options=kept, delay=None,
                     finds=frozenset(), saves=frozenset(),
                     kind=replace(case.kind, keeps_late=False))  # fmt: skip
-    if case.window != ("none",):
+    if case.window != ("none",) and case.kind.keep == "all":
         yield replace(plain, window=("none",), ordered_by_column=False)
     if case.call != "tables":
         yield plain
@@ -85,6 +85,10 @@ def simplify_kind(case: Case) -> Iterator[Case]:
         sides = ["left", "right"] if case.kind.how == "full" else [case.kind.how]
         hows = ["inner", *(name for side in sides for name in (side, f"{side}_anti"))]
         simpler += [{"how": how, "indicator": False} for how in hows]
+    if case.kind.keep != "all":
+        simpler += [{"how": "inner", "indicator": False}, {"k": 1}]
+        simpler.append({"keep": "all", "k": 1, "distance": None, "is_written": False,
+                        "has_time": False})  # fmt: skip
     for change in simpler:
         kind = replace(case.kind, **change)
         kind = replace(kind, spelling=kind.how)
