@@ -61,7 +61,7 @@ def replay(given: Namespace, console: Console) -> bool:
         console.print("the oracle can say nothing about this case")
         return False
     outcome = run_case(case)
-    console.print(f"{case.on}\n{case.window} {case.how} {case.options}", markup=False)
+    console.print(f"{case.on}\n{case.window} {case.call} {case.options}", markup=False)
     console.print(f"{outcome.kind}: {outcome.note}", markup=False)
     if outcome.is_bug:
         case, outcome = shrink(case, outcome)

@@ -5,6 +5,7 @@ left depends on the oracle, so a case is told by its number and the oracle.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,10 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from .conjuncts import Conjunct, combine, draw_conjunct, draw_filter, family
-from .nested_loop import Pairs, Step, Window, find_pairs
+from .conjuncts import (
+    Conjunct,
+    Term,
+    combine,
+    draw_conjunct,
+    draw_distance,
+    draw_filter,
+    family,
+)
+from .kinds import PAIRS, Kind, draw_keep, draw_kind
+from .nested_loop import Arrived, Step, Window, arrivals, arrive, find_pairs
+from .outcomes import Rows, keep_best, settle
 from .rows import Column, Measures, Tables, draw_tables
-from .truths import Oracle, Truth, judge
+from .truths import HOLES, Oracle, Truth, judge
 
 BLOCK = 100  # cases
 PLAIN = re.compile(r"(?!select$)[A-Za-z][A-Za-z0-9]*$")
@@ -121,9 +132,10 @@ class Case:
     names: dict[str, str]  # how a column is written
     window: Window
     steps: tuple[Step, ...]
-    how: str  # tables, matches, push or stream
+    call: str  # tables, matches, push or stream
     options: dict[str, Any]
     delay: int | None = None
+    kind: Kind = PAIRS
     ordered_by_column: bool = False
     small: bool = False  # subwindows of a few rows
     finds: frozenset[int] = frozenset()  # steps that ask by `find`
@@ -141,10 +153,12 @@ class Case:
     def needed(self) -> dict[str, list[str]]:
         """The columns that the condition and the window speak of, by side."""
         keys = {key for part in self.parts for key in part.conjunct.columns}
+        if self.kind.distance is not None:
+            keys |= {*re.findall(r"\{([lr]\d+)\}", self.kind.distance.read)}
         needed = {}
         for side, some in self.block.tables.columns.items():
             used = [each.name for each in some if each.key in keys]
-            timed = [self.block.tables.times[side].name] * (self.window[0] not in ("none", "count"))
+            timed = [self.block.tables.times[side].name] * self.has_time
             needed[side] = list(
                 dict.fromkeys(["id", *used, *timed, *["o"] * self.ordered_by_column])
             )
@@ -153,11 +167,64 @@ class Case:
         return needed
 
     @property
+    def has_time(self) -> bool:
+        """Whether time columns are given."""
+        return self.window[0] not in ("none", "count") or self.kind.has_time
+
+    def names_of(self, side: str) -> list[str]:
+        """The columns that the join gets, in order: the last thing that decides which are kept."""
+        names = self.block.tables.tables[side].column_names
+        if self.kind.keep != "all":
+            dice, payload = Random(f"columns {self.number}"), names[names.index("o") + 1 :]
+            names = [name for name in names if name not in payload]
+            dice.shuffle(names)
+            if dice.random() < 0.7:
+                names = [name for name in names if name != "id"] + ["id"]
+            names += payload
+        return [name for name in names if not self.is_lean or name in self.needed[side]]
+
+    @property
     def is_self(self) -> bool:
         return self.block.tables.same
 
-    def expect(self) -> Pairs:
-        """The pairs that the oracles' answers and the nested loop give."""
+    @cached_property
+    def arrived(self) -> Arrived:
+        """Which rows are on time."""
+        return arrive(self.window, self.steps, self.block.times, self.delay)
+
+    def rank(self) -> list[str]:
+        """What the pairs of a left row are ordered by, as SQL over the columns of the block."""
+        kind, right = self.kind, self.block.tables.columns["r"]
+        direction = "desc" if kind.keep == "last" else "asc"
+        by = []
+        if kind.keep == "nearest":
+            distance = "abs(l_time - r_time)" if kind.distance is None else kind.distance.duck
+            by.append(f"{distance} asc nulls last")
+        if self.has_time:
+            by.append(f"r_time {direction} nulls last")
+        elif kind.keep != "nearest":
+            order = self.block.order if self.ordered_by_column else None
+            rows = [row for side, row in arrivals(self.steps, order) if side == 1]
+            by.append(f"list_position({rows}, r_id) {direction}")
+        keys = {each.name: each.key for each in right} | {"id": "r_id", "o": "r_o"}
+        names = self.names_of("r")
+        by += [f"{keys[name]} asc nulls first" for name in names[: names.index("id") + 1]]
+        return [each.format_map(HOLES) for each in by]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether both sides are given, be it no rows: until then, rows wait for the other's."""
+        return all(any(getattr(step, side) is not None for step in self.steps)
+                   for side in ("left", "right"))  # fmt: skip
+
+    @property
+    def late_counts(self) -> tuple[int, int]:
+        """How many rows of each side come too late."""
+        left, right = self.arrived.late
+        return len(left), len(right)
+
+    def expect(self) -> Rows:
+        """The rows that the oracles' answers and the nested loop give."""
         rows = min(len(part.truth) for part in self.parts)
         holds = np.ones((rows, rows), bool)
         is_equal = np.ones((rows, rows), bool)
@@ -166,9 +233,11 @@ class Case:
             if part.conjunct.is_equality:
                 is_equal &= part.truth[:rows, :rows]
         order = self.block.order if self.ordered_by_column else None
-        times = self.block.times
-        return find_pairs(self.window, self.steps, times, self.delay, order, holds.tolist(),
-                          is_equal.tolist())  # fmt: skip
+        pairs = find_pairs(self.window, self.steps, self.arrived, order, holds.tolist(),
+                           is_equal.tolist())  # fmt: skip
+        if self.kind.keep != "all":
+            pairs = keep_best(pairs, self.block.tables, self.block.times, self.kind.k, self.rank())
+        return settle(self.kind, self.arrived, pairs)
 
 
 def draw_case(number: int, block: Block) -> Case | None:
@@ -179,29 +248,77 @@ def draw_case(number: int, block: Block) -> Case | None:
         return None
     rows = min(len(part.truth) for part in parts)
     window = draw_window(dice, block)
-    how = draw_how(dice, window)
+    call = draw_call(dice, window)
     is_self, has_equality = block.tables.same, any(part.conjunct.is_equality for part in parts)
-    steps = draw_steps(dice, block, rows, window, how, is_self)
-    options = draw_options(dice, window, how, has_equality, len(parts))
-    streams = how in ("push", "stream")
+    steps = draw_steps(dice, block, rows, window, call, is_self)
+    options = draw_options(dice, window, call, has_equality, len(parts))
+    streams = call in ("push", "stream")
     timed = window[0] not in ("none", "count")
     delay = dice.choice([None, *range(5)]) if streams and timed else None
     case = Case(
-        number, block, parts, spell_names(dice, block.tables), window, steps, how, options,
+        number, block, parts, spell_names(dice, block.tables), window, steps, call, options,
         None if delay is None else delay * block.tables.clock.tick,
         ordered_by_column=window[0] == "count" and dice.random() < 0.3,
         small=dice.random() < 0.5,
     )  # fmt: skip
-    if how != "push":
+    case = choose_kind(case, streams)
+    if call != "push":
         return case
-    finds = range(len(steps)) if dice.random() < 0.2 and options.get("ordered") is None else ()
-    saves = range(1, len(steps)) if dice.random() < 0.4 else ()
+    leaves = dice.random() < 0.2 and options.get("ordered") is None and case.kind.is_plain
+    finds = range(len(steps)) if leaves else ()
+    saves = range(1, len(steps) + 1) if dice.random() < 0.4 else ()
     return replace(
         case,
         finds=frozenset(each for each in finds if dice.random() < 0.5),
         saves=frozenset(each for each in saves if dice.random() < 0.3),
         changes_threads=dice.random() < 0.1,
     )
+
+
+def choose_kind(case: Case, streams: bool) -> Case:
+    """Draw what the join gives, and leave out what does not go with it."""
+    dice = Random(f"kind {case.number}")
+    kind = draw_kind(dice, case.window, streams)
+    if dice.random() < 0.35:
+        kind = draw_keep(dice, kind, case.window, *draw_distances(dice, case))
+    if kind.is_plain:
+        return case
+    options, steps = dict(case.options), list(case.steps)
+    if kind.keep != "all":
+        options.pop("emit", None)
+        if dice.random() < 0.9:
+            options.pop("cores", None)
+        if options["algorithm"] in EAGER:
+            options["algorithm"] = "auto"
+            options.pop("tuning", None)
+    if options.get("ordered") and dice.random() < 0.9:
+        del options["ordered"]
+    # What a side's columns are is known once it is given; until then its rows wait.
+    if steps and all(step.left is None for step in steps):
+        place = dice.randrange(len(steps))
+        steps[place] = replace(steps[place], left=())
+    if steps and all(step.right is None for step in steps):
+        place = dice.randrange(len(steps))
+        steps[place] = replace(steps[place], right=())
+    return replace(case, kind=kind, options=options, steps=tuple(steps))
+
+
+def draw_distances(dice: Random, case: Case) -> tuple[list[Term], list[Term | None]]:
+    """Distances to write, and the one that the condition suggests, if that can be told."""
+    columns = case.block.tables.columns
+    drawn = [
+        draw_distance(dice, dice.choice(columns["l"]), dice.choice(columns["r"])) for _ in range(8)
+    ]
+    written = [each for each in drawn if each is not None]
+    parts = [part.conjunct for part in case.parts]
+    ranges = [part for part in parts if not part.is_simple]
+    pairs = Counter(part.columns for part in parts)
+    if len(ranges) > 1 or max(pairs.values()) > 1:  # twins make other parts of each other
+        return written, []
+    if not ranges:
+        return written, [None]
+    distance = ranges[0].distance
+    return written, [] if distance is None else [distance]
 
 
 def draw_parts(dice: Random, block: Block) -> tuple[Judged, ...]:
@@ -239,14 +356,14 @@ def draw_window(dice: Random, block: Block) -> Window:
     return ("none",)
 
 
-def draw_how(dice: Random, window: Window) -> str:
+def draw_call(dice: Random, window: Window) -> str:
     if window[0] == "none":
         return dice.choice(["tables", "tables", "matches"])
     return dice.choice(["push"] * 8 + ["stream", "stream", "tables", "matches"])
 
 
 def draw_steps(
-    dice: Random, block: Block, rows: int, window: Window, how: str, is_self: bool
+    dice: Random, block: Block, rows: int, window: Window, call: str, is_self: bool
 ) -> tuple[Step, ...]:
     """Some of the rows, cut into pushes; the order of rows is roughly that of their times."""
     sides = []
@@ -258,10 +375,10 @@ def draw_steps(
         sides.append(places)
     if is_self:
         sides[1] = sides[0]
-    if how in ("tables", "matches"):
+    if call in ("tables", "matches"):
         return (Step(tuple(sides[0]), tuple(sides[1])),)
     advances = (
-        window[0] in ("time", "tumbling", "session") and how == "push" and dice.random() < 0.4
+        window[0] in ("time", "tumbling", "session") and call == "push" and dice.random() < 0.4
     )
     clock, steps = block.tables.clock, []
     rest = [list(each) for each in sides]
@@ -292,10 +409,10 @@ def draw_steps(
 
 
 def draw_options(
-    dice: Random, window: Window, how: str, has_equality: bool, parts: int
+    dice: Random, window: Window, call: str, has_equality: bool, parts: int
 ) -> dict[str, Any]:
     """Options that go together, as far as the window and the number of conjuncts can tell."""
-    closes, streams = window[0] in ("tumbling", "session"), how in ("push", "stream")
+    closes, streams = window[0] in ("tumbling", "session"), call in ("push", "stream")
     algorithms = ["auto"] * 3 + STRUCTURES
     if has_equality and (closes or window[0] == "none" or not streams) and window[0] != "count":
         algorithms += LAZY * (1 if closes or window[0] == "none" else 0)

@@ -66,6 +66,8 @@ class Conjunct:
     columns: tuple[str, ...]
     is_equality: bool = False  # written as = or <=> between the sides: it cuts sessions
     overflows: bool = False  # whether Spark may raise over extreme values
+    distance: Term | None = None  # what keep="nearest" goes by if this is the only range
+    is_simple: bool = False  # a column against another or a value: nothing to go by beside others
 
 
 def both(form: str, *terms: str | None) -> str | None:
@@ -327,11 +329,11 @@ def draw_band(
     operator, way = dice.choice(OPERATORS), dice.choices(range(16), WAYS)[0]
     shifted = arithmetic(dice.choice("+-"), b, shift())
     if way == 0:
-        return equality(dice.choice(["=", "=", "<=>"]), a, b)
+        return replace(equality(dice.choice(["=", "=", "<=>"]), a, b), is_simple=True)
     if way == 1:
         return equality("=", a, shifted)
     if way == 2:
-        return compare(operator, a, b)
+        return replace(compare(operator, a, b), distance=difference(a, b))
     if way in (3, 4):
         return compare(operator, a, shifted)
     if way in (5, 6):
@@ -339,7 +341,8 @@ def draw_band(
         near = absolute(arithmetic("-", a, b))
         if dice.random() < 0.2:
             return compare(OPPOSITE[operator], limit(), near)
-        return compare(operator, near, limit())
+        band = compare(operator, near, limit())
+        return replace(band, distance=difference(a, b)) if operator in ("<", "<=") else band
     if way == 7:
         return compare(dice.choice([*OPERATORS, "=", "<>"]), arithmetic("-", a, b), limit())
     if way == 8:
@@ -357,6 +360,31 @@ def draw_band(
     if dice.random() < 0.5:
         return replace(negate(compare("<>", a, b)), is_equality=True)
     return negate(compare(operator, a, shifted))
+
+
+def difference(a: Term, b: Term) -> Term | None:
+    """How far two sides of a comparison are apart, as far as DuckDB can tell."""
+    one, other = comparable(a, b)
+    if one is None or other is None or "float" in (a.kind, b.kind):
+        return None
+    return Term(None, f"abs({one} - {other})", "", text=f"abs({a.read} - {b.read})")
+
+
+def draw_distance(dice: Random, left: Column, right: Column) -> Term | None:
+    """What keep="nearest" is told to go by: the difference of two columns, or one of these."""
+    kinds = {family(left.kind), family(right.kind)}
+    if kinds not in ({"number"}, {"moment"}, {"duration"}) or {left.kind, right.kind} == {
+        "date",
+        "timestamp",
+    }:
+        return None
+    a, b = column(left), column(right)
+    if "moment" not in kinds and dice.random() < 0.1:
+        chosen = dice.choice([a, b])
+    else:
+        chosen = arithmetic("-", *dice.sample([a, b], 2))
+        chosen = absolute(chosen) if dice.random() < 0.85 else chosen
+    return None if chosen.duck is None else chosen
 
 
 def negate(part: Conjunct) -> Conjunct:
@@ -422,4 +450,4 @@ def draw_filter(dice: Random, each: Column, measures: Measures) -> Conjunct:
             Conjunct(f"isnan({a.sql})", f"isnan({a.sql})", f"coalesce(isnan({a.sql}), false)", ())
         )
     drawn = dice.choice(ways)
-    return replace(drawn, columns=(each.key,))
+    return replace(drawn, columns=(each.key,), is_simple=True)

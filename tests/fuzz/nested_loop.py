@@ -8,6 +8,7 @@ a tuple: ``("time", before, after)``, ``("count", left, right)``, ``("tumbling",
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 Pairs = Counter[tuple[int, int]]
 Window = tuple[str | int, ...]
@@ -23,12 +24,16 @@ class Step:
 
 
 @dataclass
-class OnTime:
-    """The rows that were not late, in the order of their arrival."""
+class Arrived:
+    """The rows of both sides in the order of their arrival: those on time, and those too late.
+
+    Rows without a time are on time, and in no window.
+    """
 
     times: tuple[list[int | None], list[int | None]]
     delay: int | None
     rows: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
+    late: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     watermark: int | None = None
     newest: dict[int, int] = field(default_factory=dict)
 
@@ -36,14 +41,17 @@ class OnTime:
         for side, rows in enumerate((step.left, step.right)):
             for row in rows or ():
                 time = self.times[side][row]
-                if time is None:
-                    continue
-                self.newest[side] = max(time, self.newest.get(side, time))
-                if self.watermark is None or time >= self.watermark:
-                    self.rows[side].append(row)
+                is_late = time is not None and self.is_past(time)
+                (self.late if is_late else self.rows)[side].append(row)
+                if time is not None:
+                    self.newest[side] = max(time, self.newest.get(side, time))
         self.advance(step.watermark)
         if self.delay is not None and len(self.newest) == 2:
             self.advance(min(self.newest.values()) - self.delay)
+
+    def is_past(self, time: int) -> bool:
+        """Whether the watermark is beyond a time."""
+        return self.watermark is not None and time < self.watermark
 
     def advance(self, watermark: int | None) -> None:
         """Move the watermark, never back."""
@@ -51,11 +59,25 @@ class OnTime:
             self.watermark = watermark
 
 
-def find_pairs(
+def arrive(
     window: Window,
     steps: Sequence[Step],
     times: tuple[list[int | None], list[int | None]],
     delay: int | None,
+) -> Arrived:
+    """Which rows are on time; where no time counts, all are."""
+    if window[0] in ("none", "count"):
+        times = ([None] * len(times[0]), [None] * len(times[1]))
+    arrived = Arrived(times, delay)
+    for step in steps:
+        arrived.push(step)
+    return arrived
+
+
+def find_pairs(
+    window: Window,
+    steps: Sequence[Step],
+    arrived: Arrived,
     order: tuple[list[int], list[int]] | None,
     holds: Sequence[Sequence[bool]],
     is_equal: Sequence[Sequence[bool]],
@@ -67,18 +89,15 @@ def find_pairs(
         return Counter((left, right) for left in lefts for right in rights if holds[left][right])
     if window[0] == "count":
         return meet_by_count(int(window[1]), int(window[2]), steps, order, holds)
-    arrived = OnTime(times, delay)
-    for step in steps:
-        arrived.push(step)
     lefts, rights = arrived.rows
     if window[0] == "session":
         together = sessions(int(window[1]), arrived, is_equal)
     pairs: Pairs = Counter()
     for left in lefts:
         for right in rights:
-            one, other = times[0][left], times[1][right]
-            assert one is not None
-            assert other is not None
+            one, other = arrived.times[0][left], arrived.times[1][right]
+            if one is None or other is None:
+                continue
             if window[0] == "time":
                 inside = one - window[1] <= other <= one + window[2]  # type: ignore[operator]
             elif window[0] == "tumbling":
@@ -125,13 +144,18 @@ def arrivals(
     return arrived
 
 
-def sessions(gap: int, arrived: OnTime, is_equal: Sequence[Sequence[bool]]) -> set[tuple[int, int]]:
+def sessions(
+    gap: int, arrived: Arrived, is_equal: Sequence[Sequence[bool]]
+) -> set[tuple[int, int]]:
     """Pairs of rows in one session: equal keys, and no pause longer than the gap between.
 
     A row whose key no row of the other side has takes part in no pair, and neither do sessions that
     it would prolong; so the rows of a key are one left row's partners and those of any of them.
     """
-    lefts, rights = arrived.rows
+    lefts, rights = (
+        [row for row in rows if times[row] is not None]
+        for rows, times in zip(arrived.rows, arrived.times, strict=True)
+    )
     together = set()
     for left in lefts:
         partners = [right for right in rights if is_equal[left][right]]
@@ -151,7 +175,7 @@ def sessions(gap: int, arrived: OnTime, is_equal: Sequence[Sequence[bool]]) -> s
 
 
 def is_in_order(
-    found: Sequence[tuple[int, int]],
+    found: Sequence[tuple[Any, ...]],
     steps: Sequence[Step],
     order: tuple[list[int], list[int]] | None,
     ordered: str | int,
@@ -164,7 +188,7 @@ def is_in_order(
         return True
     among_both = {arrival: place for place, arrival in enumerate(arrivals(steps, order))}
     keys = []
-    for left, right in found:
+    for left, right, *_ in found:
         earlier, later = sorted((among_both[0, left], among_both[1, right]))
         keys.append((later, earlier if ordered == "inner" else 0))
     return keys == sorted(keys)

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 from .cases import Case
-from .running import SMALL_INDEXES, SMALL_LIMITS, Outcome, arguments, watermark_of
+from .running import NAMES, SMALL_INDEXES, SMALL_LIMITS, Outcome, arguments, watermark_of
 
 
 def write_program(case: Case, outcome: Outcome) -> str:
@@ -36,29 +36,31 @@ def write_program(case: Case, outcome: Outcome) -> str:
         f"{name}={value!r}" for name, value in arguments(case).items() if name != "on"
     )
     lines += [f"on = {case.on!r}"]
-    if case.how in ("tables", "matches"):
+    if case.call in ("tables", "matches"):
         one, other = write_sides(case, 0)
         if case.is_self:
             lines.append(f"rows = {one}")
             one = other = "rows"
-        function = "join_tables" if case.how == "tables" else "find_matches"
-        ending = "" if case.how == "tables" else ".to_table()"
+        function = "join_tables" if case.call == "tables" else "find_matches"
+        ending = "" if case.call == "tables" else ".to_table()"
         lines.append(f"found = [sj.{function}({one}, {other}, on=on, {given}){ending}]")
     else:
         lines += [f"join = sj.StreamJoin(on=on, {given})", *write_steps(case)]
     lines += [
-        "pairs = [pair for table in found if 'id_right' in table.column_names",
-        "         for pair in zip(table['id'].to_pylist(), table['id_right'].to_pylist())]",
-        "print('found   ', sorted(pairs))",
+        f"names = {NAMES}",
+        "rows = [row for table in found",
+        "        for row in zip(*(table[name].to_pylist() for name in names",
+        "                         if name in table.column_names))]",
+        "print('found   ', sorted(rows, key=repr))",
     ]
     if outcome.expected is not None:
-        lines.append(f"print('expected', {sorted(outcome.expected.elements())})")
+        lines.append(f"print('expected', {sorted(outcome.expected.elements(), key=repr)})")
     return "\n".join(lines) + "\n"
 
 
 def write_steps(case: Case) -> list[str]:
     lines = ["found = []"]
-    if case.how == "stream":
+    if case.call == "stream":
         lines.append("source = []")
     for place, step in enumerate(case.steps):
         if place in case.saves:
@@ -68,7 +70,7 @@ def write_steps(case: Case) -> list[str]:
             lines.append(f"rows = {one}")
             one = other = "rows"
         pushed = f"{one}, {other}"
-        if case.how == "stream":
+        if case.call == "stream":
             lines.append(f"source.append(({pushed}))")
         elif place in case.finds:
             lines.append(f"found.append(join.find({pushed}).to_table())")
@@ -76,8 +78,12 @@ def write_steps(case: Case) -> list[str]:
             lines.append(f"found.append(join.push({pushed}))")
         if step.watermark is not None:
             lines.append(f"found.append(join.advance({watermark_of(case, step.watermark)!r}))")
-    if case.how == "stream":
+    if case.call == "stream":
         lines.append("found += [part.rows for part in join.stream(source)]")
+        if case.number % 2:
+            return lines
+    if len(case.steps) in case.saves:
+        lines.append("join = sj.StreamJoin.restore(join.snapshot())")
     return [*lines, "found.append(join.finish())"]
 
 
@@ -102,8 +108,7 @@ def write_sides(case: Case, place: int) -> tuple[str, str]:
 def write_table(case: Case, side: str, name: str) -> list[str]:
     """The table of a side, with the rows that the case has only."""
     table = case.block.tables.tables[side]
-    names = case.needed[side] if case.is_lean else table.column_names
-    names = [each for each in names if each != "payload"]  # which nothing is asked of
+    names = [each for each in case.names_of(side) if each != "payload"]  # which nothing is asked of
     types = {each.name: each.type for each in case.block.tables.columns[side]}
     used = rows_used(case, side)
     lines = [f"{name} = pa.table({{"]

@@ -17,7 +17,8 @@ from streamjoin.indexes.two_keys import spo_join
 from streamjoin.plans.limits import Limits, limits_in_use, use_limits
 
 from .cases import Case
-from .nested_loop import Pairs, is_in_order
+from .nested_loop import is_in_order
+from .outcomes import Row, Rows
 
 EPOCH = datetime(1970, 1, 1)
 SMALL_LIMITS = {  # where a few rows fill a subwindow
@@ -28,17 +29,18 @@ SMALL_INDEXES = [
     (b_tree, "LEAST_TUPLES", 8), (chained_index, "LEAST_TUPLES", 8), (pim_tree, "LEAST_TUPLES", 8),
     (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
-BUGS = ("different", "foreign", "raised", "disordered", "payload")
+NAMES = ["id", "id_right", "_match", "_late"]  # of the columns that are compared
+BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """equal, refused, raised, different, disordered, payload, foreign; and what there is to say."""
+    """equal, refused, raised, different, disordered, payload, miscounted, foreign; and a note."""
 
     kind: str
     note: str = ""
-    found: Pairs | None = None
-    expected: Pairs | None = None
+    found: Rows | None = None
+    expected: Rows | None = None
 
     @property
     def is_bug(self) -> bool:
@@ -64,7 +66,7 @@ def run_case(case: Case) -> Outcome:
     expected = case.expect()
     try:
         with small_parts(case):
-            tables = join(case)
+            tables, stats = join(case)
     except EvaluationError as error:
         # DuckDB's texts compute without bounds; Spark would raise too, so nothing can be said.
         spark = all(part.by == "spark" for part in case.parts)
@@ -75,22 +77,25 @@ def run_case(case: Case) -> Outcome:
         return Outcome("refused", message_kind(error))
     except Exception as error:
         return Outcome("foreign", f"{type(error).__name__}: {error}"[:300], expected=expected)
-    sequence = [pair for table in tables for pair in pairs_in(table)]
+    sequence = [row for table in tables for row in rows_in(table)]
     found = Counter(sequence)
     if found != expected:
         return Outcome("different", "", found, expected)
     order = case.block.order if case.ordered_by_column else None
     if not is_in_order(sequence, case.steps, order, case.options.get("ordered", "none")):
         return Outcome("disordered", "", found, expected)
+    late = None if stats is None else (stats.late_left, stats.late_right)
+    if late is not None and case.is_open and late != case.late_counts:
+        return Outcome("miscounted", f"late rows: {late}, not {case.late_counts}")
     if case.number % 8 == 0 and not case.is_lean and not has_payload(case, tables):
         return Outcome("payload", "columns of other rows", found, expected)
     return Outcome("equal", f"{found.total()}", found, expected)
 
 
-def pairs_in(table: pa.Table) -> list[tuple[int, int]]:
-    if "id_right" not in table.schema.names:
-        return []
-    return list(zip(table["id"].to_pylist(), table["id_right"].to_pylist(), strict=True))
+def rows_in(table: pa.Table) -> list[Row]:
+    """What rows of a result are compared by; none before both schemas are known."""
+    names = [name for name in NAMES if name in table.schema.names]
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
 def window_of(case: Case) -> sj.TimeWindow | Any:
@@ -108,8 +113,11 @@ def window_of(case: Case) -> sj.TimeWindow | Any:
 def arguments(case: Case) -> dict[str, Any]:
     """The arguments of `StreamJoin` or `join_tables`."""
     given: dict[str, Any] = {"on": case.on, "window": window_of(case), **case.options}
+    given |= case.kind.options
     times = case.block.tables.times
-    if case.window[0] not in ("none", "count"):
+    if case.kind.is_written and case.kind.distance is not None:
+        given["nearest"] = case.kind.distance.read.format_map(case.names)
+    if case.has_time:
         given["time"] = (times["l"].name, times["r"].name)
     if case.ordered_by_column:
         given["order"] = "o"
@@ -127,7 +135,7 @@ def rows_of(case: Case, side: str, places: tuple[int, ...] | None) -> pa.Table |
             place = rows.schema.get_field_index(column.name)
             array = pa.array(rows.column(place).to_pylist(), column.type)
             rows = rows.set_column(place, column.name, array)
-    return rows.select(case.needed[side]) if case.is_lean else rows
+    return rows.select(case.names_of(side))
 
 
 def sides_of(case: Case, place: int) -> tuple[pa.Table | None, pa.Table | None]:
@@ -151,19 +159,21 @@ def watermark_of(case: Case, nanoseconds: int) -> Any:
     return moment.replace(tzinfo=UTC) if clock.types[0].tz else moment
 
 
-def join(case: Case) -> list[pa.Table]:
-    """Run the case and return all matches, in pieces."""
+def join(case: Case) -> tuple[list[pa.Table], sj.JoinStats | None]:
+    """Run the case and return all rows, in pieces, and what was counted."""
     given = arguments(case)
-    if case.how in ("tables", "matches"):
+    if case.call in ("tables", "matches"):
         left, right = sides_of(case, 0)
-        if case.how == "tables":
-            return [sj.join_tables(left, right, **given)]
+        if case.call == "tables":
+            return [sj.join_tables(left, right, **given)], None
         found = sj.find_matches(left, right, **given)
-        return [counted(found)]
+        return [counted(found)], None
     run = sj.StreamJoin(**given)
-    if case.how == "stream":
+    if case.call == "stream":
         source = [sides_of(case, place) for place in range(len(case.steps))]
-        return [*(part.rows for part in run.stream(source)), run.finish()]
+        tables = [part.rows for part in run.stream(source)]
+        # The end of a source gives all; to finish after it adds nothing.
+        return tables if case.number % 2 else [*tables, run.finish()], run.stats
     tables = []
     for place, step in enumerate(case.steps):
         if place in case.saves:
@@ -177,7 +187,9 @@ def join(case: Case) -> list[pa.Table]:
             tables.append(run.push(left, right))
         if step.watermark is not None:
             tables.append(run.advance(watermark_of(case, step.watermark)))
-    return [*tables, run.finish()]
+    if len(case.steps) in case.saves:
+        run = sj.StreamJoin.restore(run.snapshot())
+    return [*tables, run.finish()], run.stats
 
 
 def counted(found: Any) -> pa.Table:
@@ -190,13 +202,16 @@ def counted(found: Any) -> pa.Table:
 
 def has_payload(case: Case, tables: list[pa.Table]) -> bool:
     """Whether all columns of the matches are those of the rows that matched."""
+    sides = case.kind.sides
+    width = len(case.names_of("l")) * ("l" in sides)
     for table in tables:
-        if "id_right" not in table.schema.names:
+        names = NAMES[: len(sides)]
+        if not table.num_rows:  # whose columns may be those of one side still
             continue
-        ids = {"l": table["id"], "r": table["id_right"]}
-        width = case.block.tables.tables["l"].num_columns
-        for side, shift in (("l", 0), ("r", width)):
+        for side, name, shift in zip(sides, names, (0, width), strict=False):
+            ids = {side: table[name]}
             source = case.block.tables.tables[side].take(ids[side].combine_chunks())
+            source = source.select(case.names_of(side))
             for place in range(source.num_columns):
                 one, other = source.column(place), table.column(shift + place)
                 if pa.types.is_timestamp(one.type):  # which Python may not have in its zone

@@ -46,11 +46,12 @@ def as_tables(case: Case) -> Iterator[Case]:
     right = tuple(row for step in case.steps for row in step.right or ())
     names = ["algorithm", "threads"]
     kept = {name: case.options[name] for name in names if name in case.options}
-    plain = replace(case, steps=(Step(left, right),), how="tables", options=kept, delay=None,
-                    finds=frozenset(), saves=frozenset())  # fmt: skip
-    if case.window != ("none",):
+    plain = replace(case, steps=(Step(left, right),), call="tables", options=kept, delay=None,
+                    finds=frozenset(), saves=frozenset(),
+                    kind=replace(case.kind, keeps_late=False))  # fmt: skip
+    if case.window != ("none",) and case.kind.keep == "all":
         yield replace(plain, window=("none",), ordered_by_column=False)
-    if case.how != "tables":
+    if case.call != "tables":
         yield plain
 
 
@@ -71,10 +72,28 @@ def drop_options(case: Case) -> Iterator[Case]:
 
 
 def call_plainly(case: Case) -> Iterator[Case]:
-    if case.how == "stream":
-        yield replace(case, how="push")
-    if case.how == "matches":
-        yield replace(case, how="tables")
+    if case.call == "stream":
+        yield replace(case, call="push")
+    if case.call == "matches":
+        yield replace(case, call="tables")
+
+
+def simplify_kind(case: Case) -> Iterator[Case]:
+    """Pairs, or rows of one side, instead of all; no columns beside these."""
+    simpler: list[dict[str, Any]] = [{"indicator": False}, {"keeps_late": False}]
+    if case.kind.how in ("left", "right", "full"):
+        sides = ["left", "right"] if case.kind.how == "full" else [case.kind.how]
+        hows = ["inner", *(name for side in sides for name in (side, f"{side}_anti"))]
+        simpler += [{"how": how, "indicator": False} for how in hows]
+    if case.kind.keep != "all":
+        simpler += [{"how": "inner", "indicator": False}, {"k": 1}]
+        simpler.append({"keep": "all", "k": 1, "distance": None, "is_written": False,
+                        "has_time": False})  # fmt: skip
+    for change in simpler:
+        kind = replace(case.kind, **change)
+        kind = replace(kind, spelling=kind.how)
+        if kind != case.kind:
+            yield replace(case, kind=kind)
 
 
 def merge_steps(case: Case) -> Iterator[Case]:
@@ -146,5 +165,5 @@ def plain_names(case: Case) -> Iterator[Case]:
 
 CHANGES: list[Callable[[Case], Iterator[Case]]] = [
     drop_columns, as_tables, drop_parts, drop_rows, merge_steps, drop_options, call_plainly,
-    plain_names,
+    simplify_kind, plain_names,
 ]  # fmt: skip

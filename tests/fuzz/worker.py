@@ -50,7 +50,9 @@ def work(given: Namespace) -> None:
     oracles = open_oracles(given.oracle)
     if isinstance(oracles[0], Spark):
         oracles[0].session  # noqa: B018  # before the limit: Java's address space is larger
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = MEMORY if most == resource.RLIM_INFINITY else min(MEMORY, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     block: Block | None = None
     shrunk: dict[str, int] = {}
     for number in numbers_of(given):

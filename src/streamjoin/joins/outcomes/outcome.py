@@ -119,8 +119,10 @@ class Outcome:
                     OTHER[side]: found.subwindow.rows.take(rows),
                 }
                 joined = [self.joined(halves["left"], halves["right"])]
+                if found.mirrored:
+                    joined.append(self.joined(halves["right"], halves["left"]))
             yield Delivery(
-                probes.size,
+                probes.size * (2 if found.mirrored else 1),
                 joined,
                 pairs=name_pairs(found, probes, rows),
                 claims=(Claims(found.batch, found.subwindow, probes, rows),),

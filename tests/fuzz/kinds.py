@@ -1,0 +1,89 @@
+"""Which rows a join gives: pairs, some of them, rows that match nothing or something."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from .conjuncts import Term
+from .nested_loop import Window
+
+HOWS = ["inner", "left", "right", "full", "left_semi", "right_semi", "left_anti", "right_anti"]
+SPELLINGS = {
+    "left": ["leftouter", "left_outer"], "right": ["rightouter"], "full": ["outer", "full_outer"],
+    "left_semi": ["semi"], "left_anti": ["anti", "leftanti"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The options that say so."""
+
+    how: str = "inner"
+    spelling: str = "inner"
+    indicator: bool = False
+    keeps_late: bool = False
+    keep: str = "all"
+    k: int = 1
+    distance: Term | None = None  # of keep="nearest"; without one, the time decides
+    is_written: bool = False  # whether the distance is given as nearest=
+    has_time: bool = False  # whether tables without a window have time=
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all that is given is pairs, as soon as they are found."""
+        return self == PAIRS
+
+    @property
+    def sides(self) -> str:
+        """The sides whose columns are in the result."""
+        return self.how[0] if self.how.endswith(("semi", "anti")) else "lr"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a user would give."""
+        given = {"how": self.spelling, "indicator": self.indicator}
+        given |= {"late": "keep" if self.keeps_late else "drop", "keep": self.keep, "k": self.k}
+        plain = {"how": "inner", "indicator": False, "late": "drop", "keep": "all", "k": 1}
+        return {name: value for name, value in given.items() if value != plain[name]}
+
+
+PAIRS = Kind()
+
+
+def draw_kind(dice: Random, window: Window, streams: bool) -> Kind:
+    """Draw one that the window allows."""
+    if dice.random() < 0.25:
+        return PAIRS
+    how = dice.choice(HOWS)
+    spelling = dice.choice([how] * 3 + SPELLINGS.get(how, []))
+    gives_pairs = not how.endswith(("semi", "anti"))
+    is_timed = window[0] not in ("none", "count")
+    return Kind(
+        how,
+        spelling,
+        indicator=gives_pairs and dice.random() < 0.3,
+        keeps_late=streams and is_timed and dice.random() < 0.4,
+    )
+
+
+def draw_keep(
+    dice: Random, kind: Kind, window: Window, written: list[Term], defaults: list[Term | None]
+) -> Kind:
+    """Let some matches of each left row count only.
+
+    A distance is one of those ``written``, or what ``defaults`` say that the condition suggests:
+    none, if there is no telling.
+    """
+    keep = dice.choice(["nearest", "nearest", "first", "last"])
+    is_untimed = window[0] == "none"
+    has_time = is_untimed and (keep != "nearest" or dice.random() < 0.6)
+    chosen = replace(kind, keep=keep, k=dice.choice([1, 1, 2, 3]), has_time=has_time)
+    if keep != "nearest":
+        return chosen
+    if window[0] == "count" or (is_untimed and not has_time):
+        defaults = [each for each in defaults if each is not None]
+    if defaults and (not written or dice.random() < 0.5):
+        return replace(chosen, distance=defaults[0])
+    if written:
+        return replace(chosen, distance=dice.choice(written), is_written=True)
+    return kind
