@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from streamjoin.indexes.two_keys import spo_join
 from streamjoin.plans.limits import Limits, limits_in_use, use_limits
 
 from .cases import Case
+from .deadlines import find_overdue
 from .nested_loop import is_in_order
 from .outcomes import Row, Rows
 
@@ -30,12 +32,12 @@ SMALL_INDEXES = [
     (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
 NAMES = ["id", "id_right", "_match", "_late"]  # of the columns that are compared
-BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted")
+BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted", "overdue")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """equal, refused, raised, different, disordered, payload, miscounted, foreign; and a note."""
+    """equal, refused, one of BUGS; and what there is to say."""
 
     kind: str
     note: str = ""
@@ -66,7 +68,7 @@ def run_case(case: Case) -> Outcome:
     expected = case.expect()
     try:
         with small_parts(case):
-            tables, stats = join(case)
+            answer = join(case)
     except EvaluationError as error:
         # DuckDB's texts compute without bounds; Spark would raise too, so nothing can be said.
         spark = all(part.by == "spark" for part in case.parts)
@@ -77,7 +79,9 @@ def run_case(case: Case) -> Outcome:
         return Outcome("refused", message_kind(error))
     except Exception as error:
         return Outcome("foreign", f"{type(error).__name__}: {error}"[:300], expected=expected)
-    sequence = [row for table in tables for row in rows_in(table)]
+    tables, stats = answer.tables, answer.stats
+    pieces = [rows_in(table) for table in tables]
+    sequence = [row for rows in pieces for row in rows]
     found = Counter(sequence)
     if found != expected:
         return Outcome("different", "", found, expected)
@@ -87,6 +91,11 @@ def run_case(case: Case) -> Outcome:
     late = None if stats is None else (stats.late_left, stats.late_right)
     if late is not None and case.is_open and late != case.late_counts:
         return Outcome("miscounted", f"late rows: {late}, not {case.late_counts}")
+    if answer.ends and case.is_open and "batch_rows" not in case.options:
+        given = [Counter(row for rows in pieces[first:end] for row in rows)
+                 for first, end in pairwise([0, *answer.ends])]  # fmt: skip
+        if find_overdue(case, given, expected):
+            return Outcome("overdue", "rows come later than they could", found, expected)
     if case.number % 8 == 0 and not case.is_lean and not has_payload(case, tables):
         return Outcome("payload", "columns of other rows", found, expected)
     return Outcome("equal", f"{found.total()}", found, expected)
@@ -159,22 +168,33 @@ def watermark_of(case: Case, nanoseconds: int) -> Any:
     return moment.replace(tzinfo=UTC) if clock.types[0].tz else moment
 
 
-def join(case: Case) -> tuple[list[pa.Table], sj.JoinStats | None]:
-    """Run the case and return all rows, in pieces, and what was counted."""
+@dataclass(frozen=True)
+class Answer:
+    """All rows, in pieces."""
+
+    tables: list[pa.Table]
+    ends: tuple[int, ...] = ()  # how many there were after each push
+    stats: sj.JoinStats | None = None
+
+
+def join(case: Case) -> Answer:
+    """Run the case."""
     given = arguments(case)
     if case.call in ("tables", "matches"):
         left, right = sides_of(case, 0)
         if case.call == "tables":
-            return [sj.join_tables(left, right, **given)], None
+            return Answer([sj.join_tables(left, right, **given)])
         found = sj.find_matches(left, right, **given)
-        return [counted(found)], None
+        return Answer([counted(found)])
     run = sj.StreamJoin(**given)
     if case.call == "stream":
         source = [sides_of(case, place) for place in range(len(case.steps))]
         tables = [part.rows for part in run.stream(source)]
         # The end of a source gives all; to finish after it adds nothing.
-        return tables if case.number % 2 else [*tables, run.finish()], run.stats
-    tables = []
+        if case.number % 2 == 0:
+            tables.append(run.finish())
+        return Answer(tables, stats=run.stats)
+    tables, ends = [], []
     for place, step in enumerate(case.steps):
         if place in case.saves:
             run = sj.StreamJoin.restore(run.snapshot())
@@ -187,9 +207,10 @@ def join(case: Case) -> tuple[list[pa.Table], sj.JoinStats | None]:
             tables.append(run.push(left, right))
         if step.watermark is not None:
             tables.append(run.advance(watermark_of(case, step.watermark)))
+        ends.append(len(tables))
     if len(case.steps) in case.saves:
         run = sj.StreamJoin.restore(run.snapshot())
-    return [*tables, run.finish()], run.stats
+    return Answer([*tables, run.finish()], tuple(ends), run.stats)
 
 
 def counted(found: Any) -> pa.Table:
