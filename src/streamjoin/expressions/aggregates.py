@@ -15,6 +15,7 @@ Decimals have 38 digits at most. Text is summed up as doubles, which is what Spa
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -104,8 +105,8 @@ def check_form(tree: exp.Expression, place: str) -> None:
         )
     if tree.find(exp.Window) is not None:
         raise ConditionError(f"{place}: OVER has no use: the matches of a left row are the window")
-    found: list[exp.Expression] = list(tree.find_all(exp.AggFunc))
-    inner = [each for each in found if each is not tree]
+    aggregate: Any = exp.AggFunc
+    inner = [each for each in tree.find_all(aggregate) if each is not tree]
     if is_aggregate(tree):
         if any(is_aggregate(each) for each in inner):
             raise ConditionError(

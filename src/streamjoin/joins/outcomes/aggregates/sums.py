@@ -1,6 +1,6 @@
 """Sums of doubles in twice the precision, sums of integers and decimals exactly.
 
-**Doubles.** A sum is a pair ``high + low`` of doubles that do not overlap (Dekker 1971; the accurate
+**Doubles.** A sum is a pair ``high + low`` of doubles that do not overlap (Dekker 1971; accurate
 addition of Li et al., "Design, implementation and testing of extended and mixed precision BLAS",
 2002). Its error is about 2**-104 of the sum of magnitudes, so the rounded result is nearly always
 the same in any order of pairs. Over ranges it is a tree, not prefix sums: a range is put together
