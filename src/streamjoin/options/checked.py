@@ -24,6 +24,7 @@ from streamjoin.options.rules import (
     check_emit,
     check_finite,
     check_kind,
+    check_rank,
     check_spread,
     check_tuning,
     check_window,
@@ -97,11 +98,13 @@ class JoinOptions:
         if is_finite:
             check_finite(algorithm)
         is_timed = window is not None and window.is_timed
-        check_condition(read_condition(on, window), algorithm, is_timed)
+        condition = read_condition(on, window)
+        check_condition(condition, algorithm, is_timed)
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
         check_kind(given, window, emit)
         check_aggregates(fields["aggregate"], window, times)
+        check_rank(fields["keep"], fields["nearest"], condition, window, times is not None)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),
             "window": window,
@@ -166,6 +169,11 @@ class JoinOptions:
     def reduces(self) -> bool:
         """Whether all pairs of a left row count together, not each by itself."""
         return self.keep != "all" or bool(self.aggregate)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the end of the streams gives what was not given before."""
+        return self.closes or self.reduces or bool(self.how.alone)
 
     @property
     def is_counted(self) -> bool:

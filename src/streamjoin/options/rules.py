@@ -164,10 +164,16 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
             f"indicator=True tells pairs from rows without a match, and {what} gives no pairs; "
             "leave it out"
         )
+    check_keep(given, window)
     if emit in ("eager", "auto") and (keep != "all" or aggregate):
         raise StreamJoinError(
             f"emit={emit!r} asks for matches as rows arrive, and which of them count is known at "
             "the end of the window only; leave emit out"
+        )
+    if given["algorithm"] in EAGER and (keep != "all" or aggregate):
+        raise StreamJoinError(
+            f"algorithm={given['algorithm']!r} returns matches as rows arrive, and which of them "
+            "count is known at the end of the window only; leave algorithm out"
         )
     if plain.has("ordered"):
         for name in ("how", "keep", "aggregate", "late"):
@@ -191,6 +197,36 @@ def check_aggregates(pairs: Iterable[tuple[str, str]], window: Window | None, ti
                 f"aggregate {each.name!r}: {each.text} goes by the time of right rows; pass the "
                 "time columns as time=('left_column', 'right_column')"
             )
+
+
+def check_keep(given: "Given", window: Window | None) -> None:
+    """Refuse to keep some matches of what cannot be told in time."""
+    how, keep = given["how"], given["keep"]
+    follows_right = "right" in how.follows
+    if keep != "all" and follows_right and window is not None and not window.is_timed:
+        if given.entry.name == "join_tables":
+            return
+        raise WindowError(
+            f"how={how.name!r} waits for right rows until no left row can keep them any more, and "
+            f"with keep={keep!r} and {window} that may be long after they have left the window; "
+            "use a TimeWindow, or a how that looks at left rows: 'inner', 'left', 'left_semi' or "
+            "'left_anti'"
+        )
+
+
+def check_rank(
+    keep: str, nearest: str | None, condition: Condition, window: Window | None, has_time: bool
+) -> None:
+    """Refuse to keep the best matches where nothing tells which these are."""
+    has_arrival = window is not None and not window.is_timed
+    if keep in ("first", "last") and not (has_time or has_arrival):
+        raise StreamJoinError(
+            f"keep={keep!r} goes by the time of the right row; pass the time columns as "
+            "time=('left_column', 'right_column')"
+        )
+    unknown = any("" in aliases(part.expression) for part in condition.residuals)
+    if keep == "nearest" and nearest is None and not unknown:
+        find_distance(condition, has_time)
 
 
 @dataclass(frozen=True)

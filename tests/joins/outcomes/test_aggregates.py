@@ -1,6 +1,5 @@
 """Aggregates over the matches of left rows, against DuckDB."""
 
-from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -20,11 +19,11 @@ from tests.joins.outcomes.aggregate_cases import (
 
 
 @pytest.fixture(params=["ranges", "pairs"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Compute over ranges where that is possible, or always over pairs."""
     if request.param == "pairs":
         monkeypatch.setattr(reduction, "gives_ranges", lambda plan: False)
-    yield request.param
+    return request.param
 
 
 def is_same(expected: Any, given: Any) -> bool:
@@ -147,7 +146,7 @@ def test_only_rows_that_match_are_evaluated(way: str) -> None:
     aggregates = {"s": "sum(12 div r.x)"}
     given = sj.join_tables(left, right, on="l.k = r.k", aggregate=aggregates)
     assert given["s"].to_pylist() == [3]
-    with pytest.raises(sj.StreamJoinError, match="12 div r.x|DIV"):
+    with pytest.raises(sj.StreamJoinError, match=r"12 DIV r\.x"):
         sj.join_tables(pa.table({"k": [2]}), right, on="l.k = r.k", aggregate=aggregates)
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
+from streamjoin.joins.outcomes.kept_store import KeptStore
 from streamjoin.joins.outcomes.ranks import Ranking
 from streamjoin.joins.outcomes.reduction import (
     Deliver,
@@ -26,24 +28,13 @@ from streamjoin.joins.outcomes.reduction import (
     found_of_pairs,
     places_of_left,
 )
-from streamjoin.joins.outcomes.selection import Ranks, select
-from streamjoin.joins.pairs.candidates import Found, confirm_pairs, rows_of_pairs
-from streamjoin.kernels.compile import Keys, Positions, RowIds
+from streamjoin.joins.outcomes.selection import select
+from streamjoin.joins.pairs.candidates import Found, rows_of_pairs
+from streamjoin.kernels.compile import Positions
 from streamjoin.plans.batches import in_one_piece, take_rows
 from streamjoin.plans.prepared import Prepared
 
 MOST_PAIRS = 1 << 20  # that wait to be reduced, if they are not more than those kept so far
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Pairs that are kept of what was found, by their left rows, in ascending order."""
-
-    found: Found
-    lefts: Keys
-    ranks: Ranks
-    probes: RowIds
-    rows: RowIds
 
 
 @dataclass
@@ -116,19 +107,6 @@ class KeepReducer:
             yield from deliver(found_of_pairs(kept.found, kept.probes, kept.rows))
 
 
-def keep_best(ranking: Ranking, k: int, found: Found, name_left: Any) -> Iterator[Kept]:
-    """Yield the best pairs of each block of what was found; ``name_left`` names left rows."""
-    for probes, rows in confirm_pairs(found):
-        lefts = name_left(found, probes, rows).astype(np.int64)
-        ranks = ranking.of(found, probes, rows)
-
-        def fetch(pairs: Positions, probes: RowIds = probes, rows: RowIds = rows) -> pa.RecordBatch:
-            return rows_of_pairs(found, probes[pairs], rows[pairs], "right")
-
-        best = select(lefts, ranks, k, fetch)
-        yield Kept(found, lefts[best], ranks[best], probes[best], rows[best])
-
-
 @dataclass(frozen=True)
 class Keep:
     """The k best pairs of each left row."""
@@ -149,6 +127,6 @@ class Keep:
         """Return None: there is no faster way than a search."""
         return None
 
-    def open_store(self) -> Store:
+    def open_store(self, schema: pa.Schema) -> Store:
         """Make an empty store for a count window."""
-        raise NotImplementedError
+        return KeptStore(self.ranking, self.k, schema)

@@ -47,6 +47,11 @@ Names = dict[Side, tuple[str, ...]]
 class Measure(Protocol):
     """Something that pairs are ordered by."""
 
+    @property
+    def width(self) -> int:
+        """How many keys it has."""
+        ...
+
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return its keys for some pairs."""
         ...
@@ -84,7 +89,7 @@ def subtract_words(
             low, other_low = other_low, low
             high, other_high = other_high, high
         lower[i] = np.int64(low - other_low) ^ FLIP
-        upper[i] = high - other_high - np.int64(low < other_low)
+        upper[i] = (high - other_high - np.int64(low < other_low)) ^ FLIP
     return upper, lower
 
 
@@ -111,6 +116,7 @@ class KeyDistance:
 
     part: int
     floating: bool
+    width = 1
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the distances."""
@@ -124,6 +130,11 @@ class OperandDistance:
 
     operands: Operands
     names: Names
+
+    @property
+    def width(self) -> int:
+        """How many keys it has."""
+        return 2 if pa.types.is_decimal(self.operands.type) else 1
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the distances; the operands of pairs are never NULL."""
@@ -140,7 +151,13 @@ class WrittenDistance:
     """The distance that ``nearest=`` gives."""
 
     tree: exp.Expression
+    type: pa.DataType
     names: Names
+
+    @property
+    def width(self) -> int:
+        """How many keys it has."""
+        return len(order_values(pa.array([], self.type)))
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the distances."""
@@ -154,6 +171,7 @@ class RightTime:
 
     part: int
     is_last: bool = False
+    width = 1
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the times."""
@@ -168,6 +186,7 @@ class TableTime:
     operands: Operands
     names: Names
     is_last: bool = False
+    width = 2
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the times."""
@@ -182,6 +201,7 @@ class TimeDistance:
 
     operands: Operands
     names: Names
+    width = 2
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the distances."""
@@ -198,6 +218,7 @@ class RightArrival:
     """The arrival of the right row, in count windows."""
 
     is_last: bool
+    width = 1
 
     def keys(self, found: Found, probes: RowIds, rows: RowIds) -> Columns:
         """Return the ordinals of right rows."""
@@ -218,6 +239,11 @@ class Ranking:
     def parts(self) -> frozenset[int]:
         """The range parts whose keys all holders must keep."""
         return frozenset(each.part for each in self.measures if isinstance(each, KeyDistance))
+
+    @property
+    def width(self) -> int:
+        """How many keys a rank has."""
+        return sum(each.width for each in self.measures)
 
     def of(self, found: Found, probes: RowIds, rows: RowIds) -> Ranks:
         """Return the ranks of some pairs."""
@@ -296,7 +322,7 @@ def bind_written(text: str, schemas: Schemas) -> WrittenDistance:
             f"nearest={text!r} is of type {kind}, and a distance is a number or an interval; "
             "write one, such as abs(l.x - r.x)"
         )
-    return WrittenDistance(tree, names_of(tree))
+    return WrittenDistance(tree, kind, names_of(tree))
 
 
 def names_of(*trees: exp.Expression) -> Names:

@@ -124,8 +124,8 @@ class Reduction(Protocol):
         """Find what is given of a closed set without a search; None where only a search tells."""
         ...
 
-    def open_store(self) -> Store:
-        """Make an empty store for a count window."""
+    def open_store(self, schema: pa.Schema) -> Store:
+        """Make an empty store for a count window; ``schema`` is that of right rows."""
         ...
 
 

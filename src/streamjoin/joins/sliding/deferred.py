@@ -20,13 +20,14 @@ to waits in a store, until the left row has left its window.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.executor import Batches, Clock, Deliver
+from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings
 from streamjoin.joins.outcomes.outcome import Alone, Settled, leftovers
 from streamjoin.joins.outcomes.reduction import Reduction, Store, reduce_all
 from streamjoin.joins.sliding.chain import Chain
@@ -138,7 +139,7 @@ class CountedManager(DeferredManager):
 
     def __init__(self, *others: Any, **named: Any) -> None:
         super().__init__(*others, **named)
-        self.store: Store = self.reduction.open_store()
+        self._store = self.reduction.open_store(self.plan.schemas["right"])
         self.pending: list[Any] = []  # partials of a step whose rows are not stored
 
     def probe(
@@ -146,15 +147,26 @@ class CountedManager(DeferredManager):
     ) -> Iterator[Any]:
         """Reduce what is found, until rows are stored; give nothing."""
         self.pending = []
-        self.pending = list(self.search(batches, interleaved, self.store.reduce))
+        self.pending = list(self.search(batches, interleaved, self._store.reduce))
         return iter(())
 
     def insert(self, batches: Batches) -> None:
         """Store the rows, and what they have found."""
         super().insert(batches)
         for partial in self.pending:
-            self.store.add(partial)
+            self._store.add(partial)
         self.pending = []
+
+    @property
+    def store(self) -> Store:
+        """What left rows have found so far."""
+        return self._store
+
+    @property
+    def holdings(self) -> Holdings:
+        """What both chains and the store hold."""
+        held = super().holdings
+        return replace(held, nbytes=held.nbytes + self._store.nbytes)
 
     def undo(self) -> None:
         """Forget what a probe has found and learnt whose rows were not stored."""
@@ -163,7 +175,7 @@ class CountedManager(DeferredManager):
 
     def _reduce(self, left: Prepared, deliver: Deliver) -> Iterator[Any]:
         """Take what left rows have out of the store."""
-        return self.store.take(left, deliver)
+        return self._store.take(left, deliver)
 
 
 def raise_dropped(errors: list[StreamJoinError]) -> None:

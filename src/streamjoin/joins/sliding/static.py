@@ -37,7 +37,7 @@ def join_prepared(
 
     The smaller one is, unless it matters which side probes.
     """
-    stored: Side = held or min(SIDES, key=lambda side: len(batches[side]))
+    stored = min(SIDES, key=lambda side: len(batches[side])) if held is None else held
     probing = OTHER[stored]
     if not len(batches[stored]):
         return
