@@ -16,6 +16,8 @@ from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
+from streamjoin.joins.outcomes.aggregates.reduction import Aggregate
 from streamjoin.joins.outcomes.keep import Keep
 from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.outcomes.ranks import bind_ranking
@@ -82,7 +84,11 @@ def make_engine(
     each row; ``limits`` are those in use if None.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    reduction = make_reduction(config, plan)
+    aggregation = None
+    if config.aggregate:
+        aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
+    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep", aggregation)
+    reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
         names_rows=observer is not None,
@@ -90,7 +96,6 @@ def make_engine(
         ranked=frozenset() if reduction is None else reduction.parts,
         defers=reduction is not None and not config.closes,
     )
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep")
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
@@ -126,8 +131,10 @@ def make_engine(
     return Engine(plan, join, outcome, order, numbers, collector, lives, reduction)
 
 
-def make_reduction(config: JoinOptions, plan: JoinPlan) -> Reduction | None:
+def make_reduction(config: JoinOptions, plan: JoinPlan, outcome: Outcome) -> Reduction | None:
     """Return what becomes of all pairs of a left row together; None if each is given by itself."""
+    if outcome.aggregation is not None:
+        return Aggregate(outcome.aggregation, outcome)
     if config.keep == "all":
         return None
     schemas = plan.schemas
