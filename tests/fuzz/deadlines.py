@@ -33,7 +33,7 @@ class Moment:
             return any(each in late for each, late in zip(ids, arrived.late, strict=True))
         if None not in ids:
             is_there = all(each in rows for each, rows in zip(ids, arrived.rows, strict=True))
-            if kind.keep == "all" and self.case.window[0] in ("time", "count"):
+            if not kind.reduces and self.case.window[0] in ("time", "count"):
                 return is_there
             return is_there and self.is_final(0, ids[0])
         side = ids.index(None) ^ 1
@@ -56,7 +56,7 @@ class Moment:
         if name == "time":
             before, after = int(sizes[0]), int(sizes[1])
             reach = after if side == 0 else before
-            if side == 1 and self.case.kind.keep != "all":  # left rows wait for rows yet to come
+            if side == 1 and self.case.kind.reduces:  # left rows wait for rows yet to come
                 reach += after
             return time + reach < watermark
         return False

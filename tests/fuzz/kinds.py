@@ -4,14 +4,18 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from .aggregates import Aggregate, draw_aggregates
 from .conjuncts import Term
 from .nested_loop import Window
+from .rows import Column
 
 HOWS = ["inner", "left", "right", "full", "left_semi", "right_semi", "left_anti", "right_anti"]
 SPELLINGS = {
     "left": ["leftouter", "left_outer"], "right": ["rightouter"], "full": ["outer", "full_outer"],
     "left_semi": ["semi"], "left_anti": ["anti", "leftanti"],
 }  # fmt: skip
+
+ASK_RIGHT = ("right", "full", "right_semi", "right_anti")  # look whether right rows match
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Kind:
     distance: Term | None = None  # of keep="nearest"; without one, the time decides
     is_written: bool = False  # whether the distance is given as nearest=
     has_time: bool = False  # whether tables without a window have time=
+    aggregates: tuple[Aggregate, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -36,7 +41,14 @@ class Kind:
     @property
     def sides(self) -> str:
         """The sides whose columns are in the result."""
+        if self.aggregates:
+            return "l"
         return self.how[0] if self.how.endswith(("semi", "anti")) else "lr"
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the matches of a left row count together."""
+        return self.keep != "all" or bool(self.aggregates)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -66,6 +78,17 @@ def draw_kind(dice: Random, window: Window, streams: bool) -> Kind:
     )
 
 
+def draw_aggregation(
+    dice: Random, kind: Kind, window: Window, columns: dict[str, list[Column]]
+) -> Kind:
+    """Give aggregates of the matches of left rows."""
+    how = dice.choice(["inner", "left"])
+    has_time = window[0] == "none" and dice.random() < 0.5
+    aggregates = draw_aggregates(dice, columns, window[0] != "none" or has_time)
+    return replace(kind, how=how, spelling=how, indicator=False, has_time=has_time,
+                   aggregates=aggregates)  # fmt: skip
+
+
 def draw_keep(
     dice: Random, kind: Kind, window: Window, written: list[Term], defaults: list[Term | None]
 ) -> Kind:
@@ -74,6 +97,8 @@ def draw_keep(
     A distance is one of those ``written``, or what ``defaults`` say that the condition suggests:
     none, if there is no telling.
     """
+    if window[0] == "count" and kind.how in ASK_RIGHT and dice.random() < 0.9:
+        return kind  # is refused
     keep = dice.choice(["nearest", "nearest", "first", "last"])
     is_untimed = window[0] == "none"
     has_time = is_untimed and (keep != "nearest" or dice.random() < 0.6)

@@ -17,6 +17,7 @@ from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.indexes.two_keys import spo_join
 from streamjoin.plans.limits import Limits, limits_in_use, use_limits
 
+from .aggregates import align, plain_values
 from .cases import Case
 from .deadlines import find_overdue
 from .nested_loop import is_in_order
@@ -31,7 +32,9 @@ SMALL_INDEXES = [
     (b_tree, "LEAST_TUPLES", 8), (chained_index, "LEAST_TUPLES", 8), (pim_tree, "LEAST_TUPLES", 8),
     (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
-NAMES = ["id", "id_right", "_match", "_late"]  # of the columns that are compared
+IDS = ["id", "id_right"]
+AGGREGATES = ["a0", "a1", "a2", "a3"]
+NAMES = [*IDS, "_match", *AGGREGATES, "_late"]  # of the columns that are compared
 BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted", "overdue")
 
 
@@ -81,6 +84,9 @@ def run_case(case: Case) -> Outcome:
         return Outcome("foreign", f"{type(error).__name__}: {error}"[:300], expected=expected)
     tables, stats = answer.tables, answer.stats
     pieces = [rows_in(table) for table in tables]
+    if case.kind.aggregates:
+        by_id = {row[0]: row for row in expected}
+        pieces = [[align(row, by_id.get(row[0])) for row in rows] for rows in pieces]
     sequence = [row for rows in pieces for row in rows]
     found = Counter(sequence)
     if found != expected:
@@ -104,7 +110,11 @@ def run_case(case: Case) -> Outcome:
 def rows_in(table: pa.Table) -> list[Row]:
     """What rows of a result are compared by; none before both schemas are known."""
     names = [name for name in NAMES if name in table.schema.names]
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    columns = [
+        plain_values(table[name]) if name in AGGREGATES else table[name].to_pylist()
+        for name in names
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def window_of(case: Case) -> sj.TimeWindow | Any:
@@ -126,6 +136,9 @@ def arguments(case: Case) -> dict[str, Any]:
     times = case.block.tables.times
     if case.kind.is_written and case.kind.distance is not None:
         given["nearest"] = case.kind.distance.read.format_map(case.names)
+    if case.kind.aggregates:
+        texts = [each.text.format_map(case.names) for each in case.kind.aggregates]
+        given["aggregate"] = dict(zip(AGGREGATES, texts, strict=False))
     if case.has_time:
         given["time"] = (times["l"].name, times["r"].name)
     if case.ordered_by_column:
@@ -226,10 +239,9 @@ def has_payload(case: Case, tables: list[pa.Table]) -> bool:
     sides = case.kind.sides
     width = len(case.names_of("l")) * ("l" in sides)
     for table in tables:
-        names = NAMES[: len(sides)]
         if not table.num_rows:  # whose columns may be those of one side still
             continue
-        for side, name, shift in zip(sides, names, (0, width), strict=False):
+        for side, name, shift in zip(sides, IDS, (0, width), strict=False):
             ids = {side: table[name]}
             source = case.block.tables.tables[side].take(ids[side].combine_chunks())
             source = source.select(case.names_of(side))

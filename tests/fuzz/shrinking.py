@@ -49,7 +49,7 @@ def as_tables(case: Case) -> Iterator[Case]:
     plain = replace(case, steps=(Step(left, right),), call="tables", options=kept, delay=None,
                     finds=frozenset(), saves=frozenset(),
                     kind=replace(case.kind, keeps_late=False))  # fmt: skip
-    if case.window != ("none",) and case.kind.keep == "all":
+    if case.window != ("none",) and not case.kind.reduces:
         yield replace(plain, window=("none",), ordered_by_column=False)
     if case.call != "tables":
         yield plain
@@ -89,6 +89,8 @@ def simplify_kind(case: Case) -> Iterator[Case]:
         simpler += [{"how": "inner", "indicator": False}, {"k": 1}]
         simpler.append({"keep": "all", "k": 1, "distance": None, "is_written": False,
                         "has_time": False})  # fmt: skip
+    some = case.kind.aggregates
+    simpler += [{"aggregates": some[:place] + some[place + 1 :]} for place in range(len(some))]
     for change in simpler:
         kind = replace(case.kind, **change)
         kind = replace(kind, spelling=kind.how)
