@@ -41,6 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.times import ticks
 
 
 @retry_deep
@@ -87,13 +88,17 @@ def make_engine(
     aggregation = None
     if config.aggregate:
         aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep", aggregation)
+    retracts = config.unmatched == "early"
+    outcome = Outcome(
+        config.how, schemas, config.indicator, config.late == "keep", aggregation, retracts
+    )
     reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
         names_rows=observer is not None,
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
+        patience=None if config.patience_us is None else ticks(config.patience_us, plan),
         defers=reduction is not None and not config.closes,
     )
     schema = outcome.schema
