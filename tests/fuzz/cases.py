@@ -283,7 +283,7 @@ def draw_case(number: int, block: Block) -> Case | None:
 def choose_kind(case: Case, streams: bool) -> Case:
     """Draw what the join gives, and leave out what does not go with it."""
     dice = Random(f"kind {case.number}")
-    kind = draw_kind(dice, case.window, streams)
+    kind = draw_kind(dice, case.window, streams, case.block.tables.clock.tick)
     more = dice.random()
     if more < 0.3:
         kind = draw_keep(dice, kind, case.window, *draw_distances(dice, case))

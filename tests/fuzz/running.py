@@ -34,7 +34,7 @@ SMALL_INDEXES = [
 ]  # fmt: skip
 IDS = ["id", "id_right"]
 AGGREGATES = ["a0", "a1", "a2", "a3"]
-NAMES = [*IDS, "_match", *AGGREGATES, "_late"]  # of the columns that are compared
+NAMES = [*IDS, "_match", *AGGREGATES, "_late", "_op"]  # of the columns that are compared
 BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted", "overdue")
 
 
@@ -88,7 +88,12 @@ def run_case(case: Case) -> Outcome:
         by_id = {row[0]: row for row in expected}
         pieces = [[align(row, by_id.get(row[0])) for row in rows] for rows in pieces]
     sequence = [row for rows in pieces for row in rows]
-    found = Counter(sequence)
+    nets = [Counter(rows) for rows in pieces]
+    if case.kind.patience is not None:
+        if not is_orderly(sequence):
+            return Outcome("different", "rows are given or taken back repeatedly", None, expected)
+        nets = [net_of(rows) for rows in pieces]
+    found = add_nets(nets)
     if found != expected:
         return Outcome("different", "", found, expected)
     order = case.block.order if case.ordered_by_column else None
@@ -98,8 +103,7 @@ def run_case(case: Case) -> Outcome:
     if late is not None and case.is_open and late != case.late_counts:
         return Outcome("miscounted", f"late rows: {late}, not {case.late_counts}")
     if answer.ends and case.is_open and "batch_rows" not in case.options:
-        given = [Counter(row for rows in pieces[first:end] for row in rows)
-                 for first, end in pairwise([0, *answer.ends])]  # fmt: skip
+        given = [add_nets(nets[first:end]) for first, end in pairwise([0, *answer.ends])]
         if find_overdue(case, given, expected):
             return Outcome("overdue", "rows come later than they could", found, expected)
     if case.number % 8 == 0 and not case.is_lean and not has_payload(case, tables):
@@ -179,6 +183,33 @@ def watermark_of(case: Case, nanoseconds: int) -> Any:
     if nanoseconds % 10**6 == 0 and case.number % 2:
         return nanoseconds // 10**6
     return moment.replace(tzinfo=UTC) if clock.types[0].tz else moment
+
+
+def is_orderly(sequence: list[Row]) -> bool:
+    """Whether each row is taken back only after it was given, and given once."""
+    net: Rows = Counter()
+    for *row, op in sequence:
+        net[tuple(row)] += 1 if op == "+" else -1
+        if net[tuple(row)] not in (0, 1):
+            return False
+    given = Counter(tuple(row) for *row, op in sequence if op == "+")
+    return max(given.values(), default=1) == 1
+
+
+def net_of(rows: list[Row]) -> Rows:
+    """Rows that are given, less those that are taken back."""
+    net: Rows = Counter()
+    for *row, op in rows:
+        net[tuple(row)] += 1 if op == "+" else -1
+    return net
+
+
+def add_nets(nets: list[Rows]) -> Rows:
+    """What some steps give together; what is taken back may be of an earlier step."""
+    total: Rows = Counter()
+    for net in nets:
+        total.update(net)
+    return Counter({row: count for row, count in total.items() if count})
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def as_tables(case: Case) -> Iterator[Case]:
     kept = {name: case.options[name] for name in names if name in case.options}
     plain = replace(case, steps=(Step(left, right),), call="tables", options=kept, delay=None,
                     finds=frozenset(), saves=frozenset(),
-                    kind=replace(case.kind, keeps_late=False))  # fmt: skip
+                    kind=replace(case.kind, keeps_late=False, patience=None))  # fmt: skip
     if case.window != ("none",) and not case.kind.reduces:
         yield replace(plain, window=("none",), ordered_by_column=False)
     if case.call != "tables":
@@ -80,10 +80,17 @@ def call_plainly(case: Case) -> Iterator[Case]:
 
 def simplify_kind(case: Case) -> Iterator[Case]:
     """Pairs, or rows of one side, instead of all; no columns beside these."""
-    simpler: list[dict[str, Any]] = [{"indicator": False}, {"keeps_late": False}]
+    simpler: list[dict[str, Any]] = [
+        {"indicator": False},
+        {"keeps_late": False},
+        {"patience": None},
+    ]
     if case.kind.how in ("left", "right", "full"):
         sides = ["left", "right"] if case.kind.how == "full" else [case.kind.how]
-        hows = ["inner", *(name for side in sides for name in (side, f"{side}_anti"))]
+        hows = [
+            *["inner"] * (case.kind.patience is None),
+            *(name for side in sides for name in (side, f"{side}_anti")),
+        ]
         simpler += [{"how": how, "indicator": False} for how in hows]
     if case.kind.keep != "all":
         simpler += [{"how": "inner", "indicator": False}, {"k": 1}]
