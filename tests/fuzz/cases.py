@@ -23,9 +23,9 @@ from .conjuncts import (
     draw_filter,
     family,
 )
-from .kinds import PAIRS, Kind, draw_keep, draw_kind
+from .kinds import PAIRS, Kind, draw_aggregation, draw_keep, draw_kind
 from .nested_loop import Arrived, Step, Window, arrivals, arrive, find_pairs
-from .outcomes import Rows, keep_best, settle
+from .outcomes import Rows, compute_aggregates, keep_best, register_all, settle
 from .rows import Column, Measures, Tables, draw_tables
 from .truths import HOLES, Oracle, Truth, judge
 
@@ -153,8 +153,8 @@ class Case:
     def needed(self) -> dict[str, list[str]]:
         """The columns that the condition and the window speak of, by side."""
         keys = {key for part in self.parts for key in part.conjunct.columns}
-        if self.kind.distance is not None:
-            keys |= {*re.findall(r"\{([lr]\d+)\}", self.kind.distance.read)}
+        for term in (self.kind.distance, *(each.term for each in self.kind.aggregates)):
+            keys |= {*re.findall(r"\{([lr]\d+)\}", "" if term is None else term.read)}
         needed = {}
         for side, some in self.block.tables.columns.items():
             used = [each.name for each in some if each.key in keys]
@@ -174,7 +174,7 @@ class Case:
     def names_of(self, side: str) -> list[str]:
         """The columns that the join gets, in order: the last thing that decides which are kept."""
         names = self.block.tables.tables[side].column_names
-        if self.kind.keep != "all":
+        if self.kind.reduces:
             dice, payload = Random(f"columns {self.number}"), names[names.index("o") + 1 :]
             names = [name for name in names if name not in payload]
             dice.shuffle(names)
@@ -202,10 +202,10 @@ class Case:
             by.append(f"{distance} asc nulls last")
         if self.has_time:
             by.append(f"r_time {direction} nulls last")
-        elif kind.keep != "nearest":
+        elif kind.keep != "nearest" and self.window[0] == "count":
             order = self.block.order if self.ordered_by_column else None
             rows = [row for side, row in arrivals(self.steps, order) if side == 1]
-            by.append(f"list_position({rows}, r_id) {direction}")
+            by.append(f"list_position({rows}, r_id) {direction} nulls last")
         keys = {each.name: each.key for each in right} | {"id": "r_id", "o": "r_o"}
         names = self.names_of("r")
         by += [f"{keys[name]} asc nulls first" for name in names[: names.index("id") + 1]]
@@ -236,8 +236,13 @@ class Case:
         pairs = find_pairs(self.window, self.steps, self.arrived, order, holds.tolist(),
                            is_equal.tolist())  # fmt: skip
         if self.kind.keep != "all":
-            pairs = keep_best(pairs, self.block.tables, self.block.times, self.kind.k, self.rank())
-        return settle(self.kind, self.arrived, pairs)
+            register_all(pairs, self.block.tables, self.block.times)
+            pairs = keep_best(self.kind.k, self.rank())
+        of_left = None
+        if self.kind.aggregates:
+            register_all(pairs, self.block.tables, self.block.times)
+            of_left = compute_aggregates(self.kind, self.rank())
+        return settle(self.kind, self.arrived, pairs, of_left)
 
 
 def draw_case(number: int, block: Block) -> Case | None:
@@ -278,13 +283,16 @@ def draw_case(number: int, block: Block) -> Case | None:
 def choose_kind(case: Case, streams: bool) -> Case:
     """Draw what the join gives, and leave out what does not go with it."""
     dice = Random(f"kind {case.number}")
-    kind = draw_kind(dice, case.window, streams)
-    if dice.random() < 0.35:
+    kind = draw_kind(dice, case.window, streams, case.block.tables.clock.tick)
+    more = dice.random()
+    if more < 0.3:
         kind = draw_keep(dice, kind, case.window, *draw_distances(dice, case))
+    elif more < 0.5:
+        kind = draw_aggregation(dice, kind, case.window, case.block.tables.columns)
     if kind.is_plain:
         return case
     options, steps = dict(case.options), list(case.steps)
-    if kind.keep != "all":
+    if kind.reduces:
         options.pop("emit", None)
         if dice.random() < 0.9:
             options.pop("cores", None)

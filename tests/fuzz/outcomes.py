@@ -9,7 +9,7 @@ import pyarrow as pa
 from .kinds import Kind
 from .nested_loop import Arrived, Pairs
 from .rows import Tables
-from .truths import DuckDB
+from .truths import HOLES, DuckDB
 
 Row = tuple[Any, ...]  # what a result has of the columns NAMES
 Rows = Counter[Row]
@@ -40,11 +40,16 @@ def connect() -> Any:
     return connection
 
 
-def settle(kind: Kind, arrived: Arrived, pairs: Pairs) -> Rows:
-    """The rows that a join of this kind gives, each as (id, id of right, _match, _late)."""
+def settle(
+    kind: Kind, arrived: Arrived, pairs: Pairs, of_left: dict[int, Row] | None = None
+) -> Rows:
+    """The rows that a join of this kind gives, each as (id, id of right, _match, _late).
+
+    With aggregates ``of_left`` rows that have matches, these follow the id.
+    """
     if kind.is_plain:
         return Counter(pairs)
-    given = ask(kind, arrived, pairs)
+    given = ask(kind, arrived, pairs) if of_left is None else aggregate(kind, arrived, of_left)
     if not kind.indicator and len(kind.sides) == 2:
         given = [row[:2] for row in given]
     if kind.keeps_late:
@@ -57,20 +62,57 @@ def settle(kind: Kind, arrived: Arrived, pairs: Pairs) -> Rows:
 def late_row(kind: Kind, side: str, row: int) -> Row:
     """A row that came too late, with NULL for the other side."""
     if len(kind.sides) == 1:
-        return row, True
+        return row, *of_nothing(kind), True
     ids = (row, None) if side == "l" else (None, row)
     match = ("left_only" if side == "l" else "right_only",) * kind.indicator
     return *ids, *match, True
 
 
-def keep_best(
-    pairs: Pairs,
-    tables: Tables,
-    times: tuple[list[int | None], list[int | None]],
-    k: int,
-    rank: list[str],
-) -> Pairs:
-    """The pairs that count, as DuckDB numbers them."""
+def of_nothing(kind: Kind) -> Row:
+    """The aggregates of a left row that has no matches."""
+    return tuple(0 if each.function == "count" else None for each in kind.aggregates)
+
+
+def aggregate(kind: Kind, arrived: Arrived, of_left: dict[int, Row]) -> list[Row]:
+    """Left rows with their aggregates."""
+    lefts = [row for row in arrived.rows[0] if row in of_left or kind.how == "left"]
+    return [(row, *of_left.get(row, of_nothing(kind))) for row in lefts]
+
+
+def compute_aggregates(kind: Kind, rank: list[str]) -> dict[int, Row]:
+    """The aggregates of left rows that have matches, by these; see `register_all`."""
+    by_time = {"first": ", ".join(rank), "last": ", ".join(rank)}
+    by_time["last"] = by_time["last"].replace(" asc nulls last", " desc nulls last", 1)
+    columns = [each.columns(by_time.get(each.function, "")) for each in kind.aggregates]
+    asked = ", ".join(text for some in columns for text in some).format_map(HOLES)
+    found = connect().execute(
+        f"select l, {asked} from pairs join all_l on l = l_id join all_r on r = r_id group by l"
+    )
+    aggregates = {}
+    for left, *given in found.fetchall():
+        values = []
+        for each, some in zip(kind.aggregates, columns, strict=True):
+            values.append(each.value(given[: len(some)]))
+            given = given[len(some) :]
+        aggregates[left] = tuple(values)
+    return aggregates
+
+
+def keep_best(k: int, rank: list[str]) -> Pairs:
+    """The pairs that count, as DuckDB numbers them; see `register_all`."""
+    number = f"row_number() over (partition by l order by {', '.join(rank)})"
+    found = connect().execute(
+        "select l, r from pairs join all_l on l = l_id join all_r on r = r_id "
+        f"qualify {number} <= {k}"
+    )
+    return Counter(found.fetchall())
+
+
+def register_all(
+    pairs: Pairs, tables: Tables, times: tuple[list[int | None], list[int | None]]
+) -> None:
+    """Let DuckDB see the pairs, and all columns of their rows."""
+    register_pairs(pairs)
     for side, time in zip("lr", times, strict=True):
         arrays = {f"{side}_id": pa.array(range(len(time)), pa.int64())}
         arrays[f"{side}_time"] = pa.array(time, pa.int64())
@@ -79,13 +121,6 @@ def keep_best(
             array = tables.tables[side][column.name].combine_chunks()
             arrays[column.key] = DuckDB.convert(column, array)
         connect().register(f"all_{side}", pa.table(arrays))
-    register_pairs(pairs)
-    number = f"row_number() over (partition by l order by {', '.join(rank)})"
-    found = connect().execute(
-        "select l, r from pairs join all_l on l = l_id join all_r on r = r_id "
-        f"qualify {number} <= {k}"
-    )
-    return Counter(found.fetchall())
 
 
 def register_pairs(pairs: Pairs) -> None:

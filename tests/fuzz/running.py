@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from streamjoin.indexes.trees import b_tree, chained_index, pim_tree
 from streamjoin.indexes.two_keys import spo_join
 from streamjoin.plans.limits import Limits, limits_in_use, use_limits
 
+from .aggregates import align, plain_values
 from .cases import Case
+from .deadlines import find_overdue
 from .nested_loop import is_in_order
 from .outcomes import Row, Rows
 
@@ -29,13 +32,15 @@ SMALL_INDEXES = [
     (b_tree, "LEAST_TUPLES", 8), (chained_index, "LEAST_TUPLES", 8), (pim_tree, "LEAST_TUPLES", 8),
     (spo_join, "FEW_ROWS", 4), (spo_join, "FEW_PROBES", 3), (spo_join, "THREAD_TUPLES", 6),
 ]  # fmt: skip
-NAMES = ["id", "id_right", "_match", "_late"]  # of the columns that are compared
-BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted")
+IDS = ["id", "id_right"]
+AGGREGATES = ["a0", "a1", "a2", "a3"]
+NAMES = [*IDS, "_match", *AGGREGATES, "_late", "_op"]  # of the columns that are compared
+BUGS = ("different", "foreign", "raised", "disordered", "payload", "miscounted", "overdue")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """equal, refused, raised, different, disordered, payload, miscounted, foreign; and a note."""
+    """equal, refused, one of BUGS; and what there is to say."""
 
     kind: str
     note: str = ""
@@ -66,7 +71,7 @@ def run_case(case: Case) -> Outcome:
     expected = case.expect()
     try:
         with small_parts(case):
-            tables, stats = join(case)
+            answer = join(case)
     except EvaluationError as error:
         # DuckDB's texts compute without bounds; Spark would raise too, so nothing can be said.
         spark = all(part.by == "spark" for part in case.parts)
@@ -77,8 +82,18 @@ def run_case(case: Case) -> Outcome:
         return Outcome("refused", message_kind(error))
     except Exception as error:
         return Outcome("foreign", f"{type(error).__name__}: {error}"[:300], expected=expected)
-    sequence = [row for table in tables for row in rows_in(table)]
-    found = Counter(sequence)
+    tables, stats = answer.tables, answer.stats
+    pieces = [rows_in(table) for table in tables]
+    if case.kind.aggregates:
+        by_id = {row[0]: row for row in expected}
+        pieces = [[align(row, by_id.get(row[0])) for row in rows] for rows in pieces]
+    sequence = [row for rows in pieces for row in rows]
+    nets = [Counter(rows) for rows in pieces]
+    if case.kind.patience is not None:
+        if not is_orderly(sequence):
+            return Outcome("different", "rows are given or taken back repeatedly", None, expected)
+        nets = [net_of(rows) for rows in pieces]
+    found = add_nets(nets)
     if found != expected:
         return Outcome("different", "", found, expected)
     order = case.block.order if case.ordered_by_column else None
@@ -87,6 +102,10 @@ def run_case(case: Case) -> Outcome:
     late = None if stats is None else (stats.late_left, stats.late_right)
     if late is not None and case.is_open and late != case.late_counts:
         return Outcome("miscounted", f"late rows: {late}, not {case.late_counts}")
+    if answer.ends and case.is_open and "batch_rows" not in case.options:
+        given = [add_nets(nets[first:end]) for first, end in pairwise([0, *answer.ends])]
+        if find_overdue(case, given, expected):
+            return Outcome("overdue", "rows come later than they could", found, expected)
     if case.number % 8 == 0 and not case.is_lean and not has_payload(case, tables):
         return Outcome("payload", "columns of other rows", found, expected)
     return Outcome("equal", f"{found.total()}", found, expected)
@@ -95,7 +114,11 @@ def run_case(case: Case) -> Outcome:
 def rows_in(table: pa.Table) -> list[Row]:
     """What rows of a result are compared by; none before both schemas are known."""
     names = [name for name in NAMES if name in table.schema.names]
-    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+    columns = [
+        plain_values(table[name]) if name in AGGREGATES else table[name].to_pylist()
+        for name in names
+    ]
+    return list(zip(*columns, strict=True))
 
 
 def window_of(case: Case) -> sj.TimeWindow | Any:
@@ -117,6 +140,9 @@ def arguments(case: Case) -> dict[str, Any]:
     times = case.block.tables.times
     if case.kind.is_written and case.kind.distance is not None:
         given["nearest"] = case.kind.distance.read.format_map(case.names)
+    if case.kind.aggregates:
+        texts = [each.text.format_map(case.names) for each in case.kind.aggregates]
+        given["aggregate"] = dict(zip(AGGREGATES, texts, strict=False))
     if case.has_time:
         given["time"] = (times["l"].name, times["r"].name)
     if case.ordered_by_column:
@@ -159,22 +185,60 @@ def watermark_of(case: Case, nanoseconds: int) -> Any:
     return moment.replace(tzinfo=UTC) if clock.types[0].tz else moment
 
 
-def join(case: Case) -> tuple[list[pa.Table], sj.JoinStats | None]:
-    """Run the case and return all rows, in pieces, and what was counted."""
+def is_orderly(sequence: list[Row]) -> bool:
+    """Whether each row is taken back only after it was given, and given once."""
+    net: Rows = Counter()
+    for *row, op in sequence:
+        net[tuple(row)] += 1 if op == "+" else -1
+        if net[tuple(row)] not in (0, 1):
+            return False
+    given = Counter(tuple(row) for *row, op in sequence if op == "+")
+    return max(given.values(), default=1) == 1
+
+
+def net_of(rows: list[Row]) -> Rows:
+    """Rows that are given, less those that are taken back."""
+    net: Rows = Counter()
+    for *row, op in rows:
+        net[tuple(row)] += 1 if op == "+" else -1
+    return net
+
+
+def add_nets(nets: list[Rows]) -> Rows:
+    """What some steps give together; what is taken back may be of an earlier step."""
+    total: Rows = Counter()
+    for net in nets:
+        total.update(net)
+    return Counter({row: count for row, count in total.items() if count})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All rows, in pieces."""
+
+    tables: list[pa.Table]
+    ends: tuple[int, ...] = ()  # how many there were after each push
+    stats: sj.JoinStats | None = None
+
+
+def join(case: Case) -> Answer:
+    """Run the case."""
     given = arguments(case)
     if case.call in ("tables", "matches"):
         left, right = sides_of(case, 0)
         if case.call == "tables":
-            return [sj.join_tables(left, right, **given)], None
+            return Answer([sj.join_tables(left, right, **given)])
         found = sj.find_matches(left, right, **given)
-        return [counted(found)], None
+        return Answer([counted(found)])
     run = sj.StreamJoin(**given)
     if case.call == "stream":
         source = [sides_of(case, place) for place in range(len(case.steps))]
         tables = [part.rows for part in run.stream(source)]
         # The end of a source gives all; to finish after it adds nothing.
-        return tables if case.number % 2 else [*tables, run.finish()], run.stats
-    tables = []
+        if case.number % 2 == 0:
+            tables.append(run.finish())
+        return Answer(tables, stats=run.stats)
+    tables, ends = [], []
     for place, step in enumerate(case.steps):
         if place in case.saves:
             run = sj.StreamJoin.restore(run.snapshot())
@@ -187,9 +251,10 @@ def join(case: Case) -> tuple[list[pa.Table], sj.JoinStats | None]:
             tables.append(run.push(left, right))
         if step.watermark is not None:
             tables.append(run.advance(watermark_of(case, step.watermark)))
+        ends.append(len(tables))
     if len(case.steps) in case.saves:
         run = sj.StreamJoin.restore(run.snapshot())
-    return [*tables, run.finish()], run.stats
+    return Answer([*tables, run.finish()], tuple(ends), run.stats)
 
 
 def counted(found: Any) -> pa.Table:
@@ -205,10 +270,9 @@ def has_payload(case: Case, tables: list[pa.Table]) -> bool:
     sides = case.kind.sides
     width = len(case.names_of("l")) * ("l" in sides)
     for table in tables:
-        names = NAMES[: len(sides)]
         if not table.num_rows:  # whose columns may be those of one side still
             continue
-        for side, name, shift in zip(sides, names, (0, width), strict=False):
+        for side, name, shift in zip(sides, IDS, (0, width), strict=False):
             ids = {side: table[name]}
             source = case.block.tables.tables[side].take(ids[side].combine_chunks())
             source = source.select(case.names_of(side))

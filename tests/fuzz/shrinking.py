@@ -48,8 +48,8 @@ def as_tables(case: Case) -> Iterator[Case]:
     kept = {name: case.options[name] for name in names if name in case.options}
     plain = replace(case, steps=(Step(left, right),), call="tables", options=kept, delay=None,
                     finds=frozenset(), saves=frozenset(),
-                    kind=replace(case.kind, keeps_late=False))  # fmt: skip
-    if case.window != ("none",) and case.kind.keep == "all":
+                    kind=replace(case.kind, keeps_late=False, patience=None))  # fmt: skip
+    if case.window != ("none",) and not case.kind.reduces:
         yield replace(plain, window=("none",), ordered_by_column=False)
     if case.call != "tables":
         yield plain
@@ -80,15 +80,24 @@ def call_plainly(case: Case) -> Iterator[Case]:
 
 def simplify_kind(case: Case) -> Iterator[Case]:
     """Pairs, or rows of one side, instead of all; no columns beside these."""
-    simpler: list[dict[str, Any]] = [{"indicator": False}, {"keeps_late": False}]
+    simpler: list[dict[str, Any]] = [
+        {"indicator": False},
+        {"keeps_late": False},
+        {"patience": None},
+    ]
     if case.kind.how in ("left", "right", "full"):
         sides = ["left", "right"] if case.kind.how == "full" else [case.kind.how]
-        hows = ["inner", *(name for side in sides for name in (side, f"{side}_anti"))]
+        hows = [
+            *["inner"] * (case.kind.patience is None),
+            *(name for side in sides for name in (side, f"{side}_anti")),
+        ]
         simpler += [{"how": how, "indicator": False} for how in hows]
     if case.kind.keep != "all":
         simpler += [{"how": "inner", "indicator": False}, {"k": 1}]
         simpler.append({"keep": "all", "k": 1, "distance": None, "is_written": False,
                         "has_time": False})  # fmt: skip
+    some = case.kind.aggregates
+    simpler += [{"aggregates": some[:place] + some[place + 1 :]} for place in range(len(some))]
     for change in simpler:
         kind = replace(case.kind, **change)
         kind = replace(kind, spelling=kind.how)

@@ -16,6 +16,8 @@ from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
+from streamjoin.joins.outcomes.aggregates.reduction import Aggregate
 from streamjoin.joins.outcomes.keep import Keep
 from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.outcomes.ranks import bind_ranking
@@ -39,6 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.times import ticks
 
 
 @retry_deep
@@ -82,15 +85,22 @@ def make_engine(
     each row; ``limits`` are those in use if None.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    reduction = make_reduction(config, plan)
+    aggregation = None
+    if config.aggregate:
+        aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
+    retracts = config.unmatched == "early"
+    outcome = Outcome(
+        config.how, schemas, config.indicator, config.late == "keep", aggregation, retracts
+    )
+    reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
         names_rows=observer is not None,
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
+        patience=None if config.patience_us is None else ticks(config.patience_us, plan),
         defers=reduction is not None and not config.closes,
     )
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep")
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
@@ -126,8 +136,10 @@ def make_engine(
     return Engine(plan, join, outcome, order, numbers, collector, lives, reduction)
 
 
-def make_reduction(config: JoinOptions, plan: JoinPlan) -> Reduction | None:
+def make_reduction(config: JoinOptions, plan: JoinPlan, outcome: Outcome) -> Reduction | None:
     """Return what becomes of all pairs of a left row together; None if each is given by itself."""
+    if outcome.aggregation is not None:
+        return Aggregate(outcome.aggregation, outcome)
     if config.keep == "all":
         return None
     schemas = plan.schemas

@@ -200,7 +200,7 @@ class Engine:
         if isinstance(item, LeftInPlace):
             return item.found
         self.counters.matches += item.matches
-        return replace(item, rows=[*item.rows, *met], claims=()) if item.claims else item
+        return replace(item, rows=[*met, *item.rows], claims=()) if item.claims else item
 
     def _commit(self) -> None:
         """Note that there is no way back."""
@@ -498,6 +498,17 @@ class Engine:
             for alone in self.executor.take_due(clock):
                 yield self.take(alone)
         self._expire(clock)
+        yield from self._give_early()
+
+    def _give_early(self) -> Iterator[Delivery]:
+        """Give the rows without a match whose patience has run out, and that are not due.
+
+        Whatever is due has left by now, or is settled.
+        """
+        if self.plan.patience is not None and self.newest and not self.is_over:
+            bound = max(self.newest.values()) - self.plan.patience
+            for alone in self.executor.take_early(bound):
+                yield self.take(alone)
 
     def _expire(self, clock: Clock) -> None:
         """Drop what has left the window."""

@@ -21,7 +21,17 @@ while, by whole blocks.
 `MarksOf` are the marks of some rows, of one holder or of several, in another order: settling them
 settles the rows where they are held.
 
-Cost: 1 bit per row, and 8 bytes per block.
+Where rows may be given *early*, before it is known that they match nothing (``unmatched="early"``),
+there are marks of a second kind beside these: whether a row's patience has run out. If it was not
+settled then, it was given; and if it is settled by a match later on, it has to be taken back::
+
+    settled   patience out     so far
+      0           0            nothing was given
+      0           1            given as a row without a match
+      1           0            has a match, or was given when it was due
+      1           1            the same; whether it was taken back, nobody needs to know any more
+
+Cost: 1 bit per row and 8 bytes per block, twice if rows may be given early.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +82,7 @@ def write_bits(bits: Bytes, first: Int, flags: Flags) -> None:
 
 
 @kernel
-def read_bits(bits: Bytes, first: Int, rows: Positions) -> Flags:
+def read_bits(bits: Bytes, first: Int, rows: Positions | RowIds) -> Flags:
     """Return the bits of rows."""
     flags = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
@@ -139,6 +149,10 @@ class SomeMarks(Protocol):
         """Take that back."""
         ...
 
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        ...
+
 
 def read_all(marks: SomeMarks) -> Flags:
     """Return which rows are settled, of all."""
@@ -148,27 +162,36 @@ def read_all(marks: SomeMarks) -> Flags:
 class Marks:
     """The marks of rows that come at one end and may be dropped at the other."""
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, is_early: bool = False) -> None:
+        self.early = Marks(size) if is_early else None  # whose patience has run out
         self.first, self.size = 0, size
         self.bits: Bytes = np.zeros(-(-size // 8), np.uint8)
         self.blocks: Keys = np.full(-(-size // BLOCK), MAX_KEY, np.int64)
 
     @classmethod
-    def of(cls, flags: Flags) -> "Marks":
-        """Return the marks of rows of which some are settled."""
-        marks = cls()
-        marks.append(flags)
+    def of(cls, flags: Flags, early: Flags | None = None) -> "Marks":
+        """Return the marks of rows of which some are settled, and some ``early``."""
+        marks = cls(is_early=early is not None)
+        marks.append(flags, early=early)
         return marks
 
     def __len__(self) -> int:
         return self.size
 
-    def read(self, rows: Positions) -> Flags:
+    def read(self, rows: Positions | RowIds) -> Flags:
         """Return which rows are settled."""
         return read_bits(self.bits, self.first, rows)
 
-    def append(self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0) -> None:
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        return np.zeros(rows.size, np.bool_) if self.early is None else self.early.read(rows)
+
+    def append(
+        self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0, early: Flags | None = None
+    ) -> None:
         """Add rows; without ``keys`` and a ``base`` to count from, they are never due."""
+        if self.early is not None:
+            self.early.append(np.zeros_like(flags) if early is None else early, keys, base)
         end = self.first + self.size
         self._make_room(end + flags.size)
         write_bits(self.bits, end, flags)
@@ -189,6 +212,8 @@ class Marks:
 
     def drop_first(self, count: int) -> None:
         """Forget the first rows."""
+        if self.early is not None:
+            self.early.drop_first(count)
         self.first += count
         self.size -= count
         gone = self.first // BLOCK
@@ -200,6 +225,8 @@ class Marks:
 
     def keep_first(self, count: int) -> None:
         """Forget all but the first rows."""
+        if self.early is not None:
+            self.early.keep_first(count)
         self.size = min(self.size, count)
 
     def settle(self, rows: Positions | RowIds) -> Positions:
@@ -219,10 +246,20 @@ class Marks:
             return np.empty(0, np.int64)
         return settle_due(self.bits, self.blocks, self.first, self.size, bound, keys, base)
 
+    def take_early(self, bound: int, keys: Keys) -> tuple[Positions, Positions]:
+        """Note whose patience has run out, as their key is before a bound.
+
+        Returns these rows, and those of them that are not settled.
+        """
+        assert self.early is not None
+        rows = self.early.settle_due(bound, keys)
+        return rows, rows[~self.read(rows)]
+
     @property
     def nbytes(self) -> int:
         """Bytes of bits and blocks."""
-        return self.bits.nbytes + self.blocks.nbytes
+        early = 0 if self.early is None else self.early.nbytes
+        return self.bits.nbytes + self.blocks.nbytes + early
 
     def check(self, keys: Keys) -> None:
         """Assert that no block's key is above that of one of its rows that is not settled."""
@@ -260,6 +297,13 @@ class MarksOf:
         flags = np.empty(rows.size, np.bool_)
         for marks, held, places in self._split(rows):
             flags[places] = marks.read(held)
+        return flags
+
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        flags = np.empty(rows.size, np.bool_)
+        for marks, held, places in self._split(rows):
+            flags[places] = marks.read_early(held)
         return flags
 
     def settle(self, rows: Positions | RowIds) -> Positions:

@@ -257,6 +257,18 @@ def without_residuals(batch: Prepared) -> Prepared:
     return replace(batch, plan=replace(batch.plan, residuals=(), compared=()))
 
 
+def append_marks(marks: Marks, batch: Prepared, keys: Keys) -> None:
+    """Add the marks of a batch; its rows are due by ``keys``, and not settled if it has no marks.
+
+    Rows that cannot match were given when they came, so their patience is of no interest.
+    """
+    settled, early = np.zeros(len(batch), np.bool_), ~batch.matching
+    if batch.marks is not None:
+        rows = np.arange(len(batch))
+        settled, early = batch.marks.read(rows), early | batch.marks.read_early(rows)
+    marks.append(settled, keys, early=early)
+
+
 def concatenate(batches: Sequence[Prepared]) -> Prepared:
     """Return the rows of some batches of one side as one batch, to be sorted once."""
     first = batches[0]

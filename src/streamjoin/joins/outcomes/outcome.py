@@ -7,17 +7,21 @@ were stored where they are held. What is given then::
     pair                how gives pairs: the pair      semi join: a row that was not settled before
     row that is due     outer and anti joins: the row, if it is not settled
 
+With ``unmatched="early"``, rows are given before they are due, once their patience has run out. A
+row that is settled by a match after that is taken back first: it comes once more, with ``-``.
+
 All pairs pass through `Outcome.settle`, in one thread, after several may have gathered them. A step
 that fails, or is interrupted, is taken back to a mark (`Engine.attempt`): what it has settled is
 noted until then, each row once.
 
-A row that is alone has NULL in the columns of the other side. Two more columns tell what a row is,
-if they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), and ``_late``.
+A row that is alone has NULL in the columns of the other side. More columns tell what a row is, if
+they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), ``_late``, and ``_op``
+(``+`` or, for what is taken back, ``-``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,17 +33,21 @@ from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import SomeMarks, read_all
+from streamjoin.plans.marks import Marks, SomeMarks, read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
-MATCH, LATE = "_match", "_late"
+if TYPE_CHECKING:
+    from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
+
+MATCH, LATE, OP = "_match", "_late", "_op"
+GIVEN, TAKEN_BACK = "+", "-"
 BOTH = "both"
 ONLY: dict[Side, str] = {"left": "left_only", "right": "right_only"}
 
 
 class Settled(NamedTuple):
-    """Rows that were settled, and whose marks say so."""
+    """Rows that were settled, or whose patience has run out, and whose marks say so."""
 
     marks: SomeMarks
     rows: Positions | RowIds
@@ -63,46 +71,75 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
+    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
+    retracts: bool = False  # whether rows may be given, and taken back
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
 
     def __post_init__(self) -> None:
         left, right = self.schemas["left"], self.schemas["right"]
         columns = joined_schema(*map(optional, (left, right), SIDES, [self.how] * 2))
-        if self.how.one_side is not None:
-            columns = self.schemas[self.how.one_side]
+        if self.one_side is not None:
+            columns = self.schemas[self.one_side]
+        if self.aggregation is not None:
+            columns = pa.schema([*columns, *self.aggregation.fields])
         extra = [pa.field(MATCH, pa.string())] if self.indicator else []
         extra += [pa.field(LATE, pa.bool_())] if self.keeps_late else []
+        extra += [pa.field(OP, pa.string())] if self.retracts else []
+        options = {MATCH: "indicator=True", LATE: "late='keep'", OP: "unmatched='early'"}
         for each in extra:
             if each.name in columns.names:
-                option = "indicator=True" if each.name == MATCH else "late='keep'"
                 raise SchemaError(
-                    f"{option} adds a column {each.name!r}, and there is one already; rename it"
+                    f"{options[each.name]} adds a column {each.name!r}, and there is one already; "
+                    "rename it"
                 )
         self.schema = pa.schema([*columns, *extra])
 
     @property
+    def one_side(self) -> Side | None:
+        """The side whose columns are the result, aggregates aside, if the other has none in it."""
+        return self.how.one_side if self.aggregation is None else "left"
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides whose columns are in the result."""
+        return self.how.sides if self.aggregation is None else ("left",)
+
+    @property
     def is_inner(self) -> bool:
         """Whether nothing but pairs is given, with no columns beside theirs."""
-        return not (self.how.follows or self.indicator or self.keeps_late)
+        has_more = self.indicator or self.keeps_late or self.aggregation is not None
+        return not (self.how.follows or has_more)
 
     def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
         """Return pairs, given by their two halves."""
         return concat_columns(left, right, self.schema, self._extra(left.num_rows, BOTH))
 
-    def alone(self, side: Side, rows: pa.RecordBatch, are_late: bool = False) -> pa.RecordBatch:
+    def aggregated(self, left: pa.RecordBatch, aggregates: list[pa.Array]) -> pa.RecordBatch:
+        """Return left rows with their aggregates."""
+        arrays = [*left.columns, *aggregates, *self._extra(left.num_rows, BOTH)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def alone(
+        self, side: Side, rows: pa.RecordBatch, are_late: bool = False, op: str = GIVEN
+    ) -> pa.RecordBatch:
         """Return rows of one side, with NULL for the other."""
         columns = {side: rows.columns}
-        if self.how.one_side is None:
+        if self.aggregation is not None:
+            columns["right"] = self.aggregation.of_nothing(rows.num_rows)
+        elif self.one_side is None:
             missing = [pa.nulls(rows.num_rows, each.type) for each in self.schemas[OTHER[side]]]
             columns[OTHER[side]] = missing
         arrays = [array for each in SIDES for array in columns.get(each, ())]
-        arrays += self._extra(rows.num_rows, ONLY[side], are_late)
+        arrays += self._extra(rows.num_rows, ONLY[side], are_late, op)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _extra(self, count: int, match: str, are_late: bool = False) -> list[pa.Array]:
+    def _extra(
+        self, count: int, match: str, are_late: bool = False, op: str = GIVEN
+    ) -> list[pa.Array]:
         """Return the columns that tell what rows are."""
         extra: list[pa.Array] = [pa.repeat(match, count)] if self.indicator else []
-        return extra + ([pa.repeat(are_late, count)] if self.keeps_late else [])
+        extra += [pa.repeat(are_late, count)] if self.keeps_late else []
+        return extra + ([pa.repeat(op, count)] if self.retracts else [])
 
     def fetch(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows of what was found."""
@@ -129,7 +166,7 @@ class Outcome:
             )
 
     def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
-        """Settle the rows of pairs; return those that a semi join gives thereby."""
+        """Settle the rows of pairs; return those that a semi join gives, or that are taken back."""
         given = []
         for claims in every:
             batch, holder = claims.batch, claims.holder
@@ -145,6 +182,10 @@ class Outcome:
                     self.settled.append(Settled(marks, fresh))
                     if side == self.how.met:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
+                    elif self.retracts:
+                        back = np.sort(fresh[marks.read_early(fresh)])
+                        if back.size:
+                            given.append(self.alone(side, fetch(back), op=TAKEN_BACK))
         return given
 
     def settle_left(self, left: Prepared, rows: Positions) -> None:
@@ -158,7 +199,7 @@ class Outcome:
         """Return rows that match nothing, if the join gives them."""
         if alone.settled is not None:
             self.settled.append(alone.settled)
-        if not alone.rows.num_rows or alone.side not in self.how.sides:
+        if not alone.rows.num_rows or alone.side not in self.sides:
             return []
         if self.keeps_late if alone.are_late else alone.side in self.how.alone:
             return [self.alone(alone.side, alone.rows, alone.are_late)]
@@ -204,6 +245,13 @@ def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
     """
     for side, batch in sides.items():
         if batch.marks is not None:
-            rows = np.flatnonzero(~read_all(batch.marks) & batch.matching)
+            early = batch.marks.read_early(np.arange(len(batch)))
+            rows = np.flatnonzero(~read_all(batch.marks) & ~early & batch.matching)
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
+
+
+def give_early(side: Side, rows: pa.RecordBatch, marks: Marks, noted: Positions) -> Alone:
+    """Give the rows that are not settled, of those whose patience has run out."""
+    assert marks.early is not None
+    return Alone(side, rows, Settled(marks.early, noted))
