@@ -13,10 +13,11 @@ Over ranges it is a tree of greatest keys::
     [3, 7)      max(1, 9, 2)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamjoin.expressions.decimals import from_unscaled
 from streamjoin.expressions.values import nulls_of
@@ -114,6 +115,8 @@ class Tree(NamedTuple):
 class Extremes:
     """The least or the greatest value, of a type whose keys lead back to values."""
 
+    candidates = None
+
     def __init__(self, size: int, kind: pa.DataType, is_least: bool) -> None:
         self.kind, self.is_least = kind, is_least
         self.counted = Counts(size)
@@ -123,6 +126,11 @@ class Extremes:
     def counts(self) -> Keys:
         """How many values there are."""
         return self.counted.counts
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts, self.best]
 
     def _keys(self, values: pa.Array) -> Keys:
         keys = encode_total(values)
@@ -179,6 +187,11 @@ class RankedExtremes:
     def counts(self) -> Keys:
         """How many values there are."""
         return self.counted.counts
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts]
 
     def _ranks(self, values: pa.Array) -> Keys:
         """Return keys of which the least is the best."""

@@ -11,13 +11,17 @@ of its own, one for each *run* of pairs, which threads fill side by side; they a
 those of all left rows. States over ranges are filled in slices of the left rows instead.
 """
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamjoin.expressions.values import nulls_of
 from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds, kernel
+
+if TYPE_CHECKING:
+    from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 
 Places = RowIds | Positions
 
@@ -64,6 +68,16 @@ class State(Protocol):
         """How many values there are, without NULL."""
         ...
 
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows: arrays of an entry each, in place."""
+        ...
+
+    @property
+    def candidates(self) -> "Candidates | None":
+        """What is known of them besides, if it is not numbers."""
+        ...
+
     def add_pairs(self, places: Places, values: pa.Array) -> None:
         """Add values, one per pair."""
         ...
@@ -84,8 +98,15 @@ class State(Protocol):
 class Counts:
     """How many values there are; without an argument, how many pairs."""
 
+    candidates = None
+
     def __init__(self, size: int) -> None:
         self.counts = np.zeros(size, np.int64)
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts]
 
     def add_pairs(self, places: Places, values: pa.Array | None) -> None:
         """Count values."""

@@ -125,6 +125,8 @@ class DoubleTree(NamedTuple):
 class DoubleSums:
     """Sums of doubles, and how many values there are."""
 
+    candidates = None
+
     def __init__(self, size: int) -> None:
         self.counted = Counts(size)
         self.high, self.low = np.zeros(size), np.zeros(size)
@@ -133,6 +135,11 @@ class DoubleSums:
     def counts(self) -> Keys:
         """How many values there are."""
         return self.counted.counts
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts, self.high, self.low]
 
     def add_pairs(self, places: Places, values: pa.Array) -> None:
         """Add values, one per pair."""
@@ -222,6 +229,8 @@ class Prefixes(NamedTuple):
 class WholeSums:
     """Exact sums of integers, decimals or durations, and how many values there are."""
 
+    candidates = None
+
     def __init__(self, size: int, kind: pa.DataType) -> None:
         self.counted = Counts(size)
         self.chunks = np.zeros((4 if is_long(kind) else 2, size), np.int64)
@@ -230,6 +239,11 @@ class WholeSums:
     def counts(self) -> Keys:
         """How many values there are."""
         return self.counted.counts
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts, *self.chunks]
 
     def add_pairs(self, places: Places, values: pa.Array) -> None:
         """Add values, one per pair."""
