@@ -24,7 +24,7 @@ from streamjoin.expressions.values import nulls_of
 from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 from streamjoin.joins.outcomes.aggregates.states import Counts, Places
 from streamjoin.joins.outcomes.contents import number_values
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds, kernel
 from streamjoin.keys.sort_keys import encode, key_type, numpy_of
 from streamjoin.plans.batches import take_array
 
@@ -51,10 +51,12 @@ def build_greatest(keys: Keys) -> Keys:
 
 
 @kernel
-def greatest_in_ranges(tree: Keys, starts: Positions, ends: Positions, best: Keys) -> None:
+def greatest_in_ranges(
+    rows: RowIds, tree: Keys, starts: Positions, ends: Positions, best: Keys
+) -> None:
     """Raise best keys to the greatest of each range; O(log of its length) each."""
     size = tree.size // 2
-    for i in range(starts.size):
+    for i in rows:
         first, last, greatest = starts[i] + size, ends[i] + size, best[i]
         while first < last:
             if first & 1:
@@ -154,10 +156,10 @@ class Extremes:
             keys = np.where(nulls_of(values), MIN_KEY, keys)
         return Tree(build_greatest(keys), self.counted.index(values))
 
-    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.before, starts, ends, rows)
-        greatest_in_ranges(index.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""
@@ -222,10 +224,10 @@ class RankedExtremes:
         self._found = RankTree(tree, by_rank, values)
         return self._found
 
-    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.tree.before, starts, ends, rows)
-        greatest_in_ranges(index.tree.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.tree.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""
