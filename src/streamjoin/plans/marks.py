@@ -142,7 +142,7 @@ class SomeMarks(Protocol):
 
 def read_all(marks: SomeMarks) -> Flags:
     """Return which rows are settled, of all."""
-    return marks.read(np.arange(len(marks)))
+    return marks.read_all() if isinstance(marks, Marks) else marks.read(np.arange(len(marks)))
 
 
 class Marks:
@@ -166,6 +166,11 @@ class Marks:
     def read(self, rows: Positions) -> Flags:
         """Return which rows are settled."""
         return read_bits(self.bits, self.first, rows)
+
+    def read_all(self) -> Flags:
+        """Return which rows are settled, of all."""
+        bits = np.unpackbits(self.bits, bitorder="little", count=self.first + self.size)
+        return bits[self.first :].view(np.bool_)
 
     def append(self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0) -> None:
         """Add rows; without ``keys`` and a ``base`` to count from, they are never due."""
@@ -205,6 +210,10 @@ class Marks:
     def settle(self, rows: Positions | RowIds) -> Positions:
         """Settle rows, which may be named repeatedly; return the places of those that were not."""
         return settle_rows(self.bits, self.first, rows)
+
+    def settle_all(self) -> None:
+        """Settle all rows."""
+        self.bits[:] = 0xFF  # those of rows that come later are written with them
 
     def unsettle(self, rows: Positions | RowIds) -> None:
         """Take that back; they may be due."""

@@ -19,8 +19,9 @@ from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.closed_side import ClosedSide
 from streamjoin.joins.pairs.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
+from streamjoin.joins.tumbling.closed import found_of, with_plan
 from streamjoin.kernels.compile import Keys, Positions
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.marks import Marks, MarksOf, read_all
