@@ -393,6 +393,8 @@ class Engine:
         if not self.outcome.keeps_late and not how.alone:
             return
         for side, batch in push.prepared.items():
+            if batch.is_whole:
+                continue
             rows, late = push.rows[side], batch.intake.late
             alone = np.ones(rows.num_rows, np.bool_)
             alone[batch.places[batch.matching]] = False

@@ -156,7 +156,7 @@ class SomeMarks(Protocol):
 
 def read_all(marks: SomeMarks) -> Flags:
     """Return which rows are settled, of all."""
-    return marks.read(np.arange(len(marks)))
+    return marks.read_all() if isinstance(marks, Marks) else marks.read(np.arange(len(marks)))
 
 
 class Marks:
@@ -185,6 +185,11 @@ class Marks:
     def read_early(self, rows: Positions | RowIds) -> Flags:
         """Return whose patience has run out."""
         return np.zeros(rows.size, np.bool_) if self.early is None else self.early.read(rows)
+
+    def read_all(self) -> Flags:
+        """Return which rows are settled, of all."""
+        bits = np.unpackbits(self.bits, bitorder="little", count=self.first + self.size)
+        return bits[self.first :].view(np.bool_)
 
     def append(
         self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0, early: Flags | None = None
@@ -232,6 +237,10 @@ class Marks:
     def settle(self, rows: Positions | RowIds) -> Positions:
         """Settle rows, which may be named repeatedly; return the places of those that were not."""
         return settle_rows(self.bits, self.first, rows)
+
+    def settle_all(self) -> None:
+        """Settle all rows."""
+        self.bits[:] = 0xFF  # those of rows that come later are written with them
 
     def unsettle(self, rows: Positions | RowIds) -> None:
         """Take that back; they may be due."""
