@@ -74,6 +74,20 @@ class Candidates:
         for runs, rows in zip(other.places, other.rows, strict=True):
             self.add(places[runs], rows)
 
+    def take(self, other: "Candidates", chosen: Positions) -> None:
+        """Take over the candidates of some left rows, which are entries of another."""
+        entries = np.full(other.size, -1)
+        entries[chosen] = np.arange(chosen.size)
+        self.best = other.best[chosen]
+        for places, rows in zip(other.places, other.rows, strict=True):
+            is_chosen = np.flatnonzero(entries[places] >= 0)
+            self.add(entries[places[is_chosen]], take_rows(rows, is_chosen))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all candidates."""
+        return self.best.nbytes + sum(rows.nbytes for rows in self.rows)
+
     def pick(self) -> tuple[Positions, pa.RecordBatch | None]:
         """Return the best of each left row that has one, by its place; None if there is nothing."""
         if not self.rows:

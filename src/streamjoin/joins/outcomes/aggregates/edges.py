@@ -14,7 +14,8 @@ from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 from streamjoin.joins.outcomes.aggregates.extremes import build_greatest, greatest_in_ranges
 from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Places
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds
+from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.batches import take_rows
 
 
@@ -31,7 +32,7 @@ class Edges:
         self.is_last, self.size = is_last, size
         self.candidates = Candidates(size, rank_candidates, is_lasting=True)
         self.best = np.full(size, MIN_KEY)  # over ranges
-        self._by_rank = np.empty(0, np.int64)
+        self._by_rank = np.empty(0, np.int32)
 
     def choose_pairs(self, places: Places, keys: Keys) -> Positions:
         """Return the pairs of a block that are to be added, by keys of their times."""
@@ -53,12 +54,12 @@ class Edges:
     def index(self, keys: Keys, right: pa.RecordBatch, order: Places) -> Keys:
         """Build a tree over the ranks of right rows, in an order."""
         ranks = rank_rows(keys, right)
-        self._by_rank = np.argsort(ranks, kind="stable")
+        _, self._by_rank = sort_with_rows(ranks)
         return build_greatest(~ranks[order])
 
-    def add_ranges(self, index: Keys, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Look up the best right row in one range for each of some left rows."""
-        greatest_in_ranges(index, starts, ends, self.best[rows])
+    def add_ranges(self, index: Keys, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Look up the best right row in the ranges of some left rows."""
+        greatest_in_ranges(rows, index, starts, ends, self.best)
 
     def found_in_ranges(self) -> tuple[Positions, Positions]:
         """Return the places of left rows that have a match, and their right rows."""

@@ -13,17 +13,18 @@ Over ranges it is a tree of greatest keys::
     [3, 7)      max(1, 9, 2)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from streamjoin.expressions.decimals import from_unscaled
 from streamjoin.expressions.values import nulls_of
 from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 from streamjoin.joins.outcomes.aggregates.states import Counts, Places
 from streamjoin.joins.outcomes.contents import number_values
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, kernel
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds, kernel
 from streamjoin.keys.sort_keys import encode, key_type, numpy_of
 from streamjoin.plans.batches import take_array
 
@@ -50,10 +51,12 @@ def build_greatest(keys: Keys) -> Keys:
 
 
 @kernel
-def greatest_in_ranges(tree: Keys, starts: Positions, ends: Positions, best: Keys) -> None:
+def greatest_in_ranges(
+    rows: RowIds, tree: Keys, starts: Positions, ends: Positions, best: Keys
+) -> None:
     """Raise best keys to the greatest of each range; O(log of its length) each."""
     size = tree.size // 2
-    for i in range(starts.size):
+    for i in rows:
         first, last, greatest = starts[i] + size, ends[i] + size, best[i]
         while first < last:
             if first & 1:
@@ -114,6 +117,8 @@ class Tree(NamedTuple):
 class Extremes:
     """The least or the greatest value, of a type whose keys lead back to values."""
 
+    candidates = None
+
     def __init__(self, size: int, kind: pa.DataType, is_least: bool) -> None:
         self.kind, self.is_least = kind, is_least
         self.counted = Counts(size)
@@ -123,6 +128,11 @@ class Extremes:
     def counts(self) -> Keys:
         """How many values there are."""
         return self.counted.counts
+
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts, self.best]
 
     def _keys(self, values: pa.Array) -> Keys:
         keys = encode_total(values)
@@ -146,10 +156,10 @@ class Extremes:
             keys = np.where(nulls_of(values), MIN_KEY, keys)
         return Tree(build_greatest(keys), self.counted.index(values))
 
-    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.before, starts, ends, rows)
-        greatest_in_ranges(index.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""
@@ -180,6 +190,11 @@ class RankedExtremes:
         """How many values there are."""
         return self.counted.counts
 
+    @property
+    def arrays(self) -> list[NDArray[Any]]:
+        """What is known of left rows."""
+        return [self.counts]
+
     def _ranks(self, values: pa.Array) -> Keys:
         """Return keys of which the least is the best."""
         ranks = number_values(values)
@@ -209,10 +224,10 @@ class RankedExtremes:
         self._found = RankTree(tree, by_rank, values)
         return self._found
 
-    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.tree.before, starts, ends, rows)
-        greatest_in_ranges(index.tree.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.tree.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""

@@ -21,17 +21,22 @@ def rank_rows(keys: Keys, rows: pa.RecordBatch) -> Keys:
     """Return how many rows come before each one and its equals: by its key, then its columns."""
     ordered, order = sort_with_rows(keys)
     ranks = np.empty(keys.size, np.int64)
-    ranks[order] = first_of_runs(ordered[1:] != ordered[:-1], keys.size)
-    level = np.flatnonzero(np.bincount(ranks, minlength=keys.size)[ranks] > 1)
-    if not level.size:
+    begins = ordered[1:] != ordered[:-1]
+    if begins.all():
+        ranks[order] = np.arange(keys.size)
         return ranks
+    is_level = np.zeros(keys.size, np.bool_)
+    is_level[1:] |= ~begins
+    is_level[:-1] |= ~begins
+    ranks[order] = first_of_runs(begins, keys.size)
+    level = order[is_level]
     within, before = number_rows(take_rows(rows, level)), ranks[level]
     by_both = np.lexsort((within, before))
     within, before = within[by_both], before[by_both]
-    begins = before[1:] != before[:-1]
-    of_key = first_of_runs(begins, level.size)
-    of_row = first_of_runs(begins | (within[1:] != within[:-1]), level.size)
-    ranks[level[by_both]] = before + of_row - of_key
+    of_key = before[1:] != before[:-1]
+    of_row = of_key | (within[1:] != within[:-1])
+    moved = first_of_runs(of_row, level.size) - first_of_runs(of_key, level.size)
+    ranks[level[by_both]] = before + moved
     return ranks
 
 

@@ -8,94 +8,26 @@
                             |
                             +---------- pairs, in blocks ---- `PairStates`
 
-A block of pairs gets states of its own, which are merged into those of all left rows; see `states`.
+In count windows, pairs come as rows arrive, and go to a store (`store`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.outcomes.aggregates.aggregation import PAIRS, Aggregated, Aggregation, Key
-from streamjoin.joins.outcomes.aggregates.edges import Edges, keys_of_times
+from streamjoin.joins.outcomes.aggregates.aggregation import Aggregated, Aggregation
+from streamjoin.joins.outcomes.aggregates.pair_states import PairStates, aggregate_pairs
 from streamjoin.joins.outcomes.aggregates.ranges import find_ranges, gives_ranges
-from streamjoin.joins.outcomes.aggregates.states import State, number_runs
+from streamjoin.joins.outcomes.aggregates.store import AggregateStore
 from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.outcomes.reduction import Deliver, Reducer, Sides, Store, places_of_left
-from streamjoin.joins.pairs.candidates import (
-    Found,
-    columns_of_pairs,
-    confirm_pairs,
-    rows_of_pairs,
-)
+from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery
-from streamjoin.kernels.compile import Keys, Positions, RowIds
 from streamjoin.keys.operands import Side
 from streamjoin.plans.batches import take_rows
-from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
-
-NameLefts = Callable[[Found, RowIds, RowIds], RowIds | Keys]
-
-
-@dataclass(frozen=True)
-class PairStates:
-    """Aggregates from pairs; entry i is of the left row ``lefts[i]``."""
-
-    lefts: Keys
-    states: dict[Key, State]
-    edges: dict[Key, Edges]
-
-    @classmethod
-    def of(cls, aggregation: Aggregation, lefts: Keys) -> "PairStates":
-        """Make empty states for some left rows."""
-        return cls(lefts, aggregation.make_states(lefts.size), aggregation.make_edges(lefts.size))
-
-    def merge(self, other: "PairStates", places: Positions) -> None:
-        """Add other states, whose entries have these places here."""
-        for key, state in self.states.items():
-            state.merge(other.states[key], places)
-        for key, edge in self.edges.items():
-            edge.merge(other.edges[key], places)
-
-    def finish(self, aggregation: Aggregation, left: pa.RecordBatch) -> Aggregated:
-        """Return the aggregates of left rows."""
-        schema = aggregation.schemas["right"]
-        found = {key: edge.found_in_pairs(schema) for key, edge in self.edges.items()}
-        return aggregation.finish(left, self.states, found)
-
-
-def aggregate_pairs(
-    aggregation: Aggregation, found: Found, name_lefts: NameLefts
-) -> Iterator[PairStates]:
-    """Yield the aggregates of each block of pairs; ``name_lefts`` names their left rows."""
-    names = {side: aggregation.needed(side) for side in SIDES}
-    for probes, rows in confirm_pairs(found):
-        runs, lefts = number_runs(name_lefts(found, probes, rows))
-        block = PairStates.of(aggregation, lefts)
-        both = columns_of_pairs(found, probes, rows, names)
-        batches = {str(side): both[side] for side in SIDES}
-        block.states[PAIRS].add_pairs(runs, None)
-        for key, each in aggregation.by_state.items():
-            block.states[key].add_pairs(runs, each.values(**batches))
-        for edge in block.edges.values():
-            if aggregation.time is None:  # a count window
-                keys = keys_of_times(arrivals_of_right(found, probes, rows), None, edge.is_last)
-            else:
-                keys = keys_of_times(*aggregation.time_keys(both["right"]), edge.is_last)
-            chosen = edge.choose_pairs(runs, keys)
-            right = rows_of_pairs(found, probes[chosen], rows[chosen], "right")
-            edge.add_pairs(runs[chosen], keys[chosen], right)
-        yield block
-
-
-def arrivals_of_right(found: Found, probes: RowIds, rows: RowIds) -> Keys:
-    """Return the places of right rows in their stream."""
-    if found.batch.side == "left":
-        return found.subwindow.ordinals_of(rows)
-    assert found.batch.ordinals is not None
-    return found.batch.ordinals[probes]
 
 
 @dataclass
@@ -157,6 +89,6 @@ class Aggregate:
         given = self.outcome.aggregated(rows, columns)
         yield Delivery(int(found.counts.sum()), [given])
 
-    def open_store(self) -> Store:
+    def open_store(self, schema: pa.Schema) -> Store:
         """Make an empty store for a count window."""
-        raise NotImplementedError
+        return AggregateStore(self.aggregation, self.give)
