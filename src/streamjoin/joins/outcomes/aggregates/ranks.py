@@ -12,19 +12,22 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.joins.outcomes.contents import number_rows
-from streamjoin.kernels.compile import Flags, Keys
+from streamjoin.kernels.compile import Flags, Keys, RowIds
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.batches import take_rows
 
 
-def rank_rows(keys: Keys, rows: pa.RecordBatch) -> Keys:
-    """Return how many rows come before each one and its equals: by its key, then its columns."""
+def rank_rows(keys: Keys, rows: pa.RecordBatch) -> tuple[Keys, RowIds]:
+    """Return how many rows come before each one and its equals, and the rows in this order.
+
+    They are ordered by their keys, then by their columns.
+    """
     ordered, order = sort_with_rows(keys)
     ranks = np.empty(keys.size, np.int64)
     begins = ordered[1:] != ordered[:-1]
     if begins.all():
         ranks[order] = np.arange(keys.size)
-        return ranks
+        return ranks, order
     is_level = np.zeros(keys.size, np.bool_)
     is_level[1:] |= ~begins
     is_level[:-1] |= ~begins
@@ -37,7 +40,7 @@ def rank_rows(keys: Keys, rows: pa.RecordBatch) -> Keys:
     of_row = of_key | (within[1:] != within[:-1])
     moved = first_of_runs(of_row, level.size) - first_of_runs(of_key, level.size)
     ranks[level[by_both]] = before + moved
-    return ranks
+    return ranks, sort_with_rows(ranks)[1]
 
 
 def first_of_runs(begins: Flags, size: int) -> Keys:
