@@ -4,11 +4,14 @@ from contextlib import suppress
 from textwrap import wrap
 from typing import Unpack
 
+from sqlglot import exp
+
 from streamjoin.choice.advice import advise, describe_measured
 from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.choice.decision_tree import describe_tree
 from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
 from streamjoin.errors import StreamJoinError
+from streamjoin.expressions.aggregates import parse_aggregates
 from streamjoin.indexes.catalogue import BY_EQUALITY, LAZY, TWO_KEYS
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.how import INNER, How
@@ -81,6 +84,7 @@ def explain(
         ("cores", describe_cores(config)),
         ("how", describe_how(config.how)),
         ("keep", describe_keep(condition, config)),
+        ("aggregate", describe_aggregates(condition, config)),
         ("results", describe_emit(condition, config) if config.closes else results),
         ("threads", str(config.threads)),
     ]
@@ -149,6 +153,40 @@ def describe_keep(condition: Condition, config: JoinOptions) -> str:
             source = find_distance(condition, config.time is not None)
             distance = "time" if source is None else f"abs({source.left} - {source.right})"
     return f"{which}, by {distance}"
+
+
+def describe_aggregates(condition: Condition, config: JoinOptions) -> str:
+    """Say how aggregates over the matches of a left row are computed."""
+    if not config.aggregate:
+        return ""
+    names = ", ".join(name for name, _ in config.aggregate)
+    reason = find_need_of_pairs(condition, config)
+    if reason:
+        return f"{names}: from pairs, a block at a time, which are not kept{NEXT}({reason})"
+    parts = [f"groups of {part.sql()}" for part in condition.equalities]
+    parts += ranges_of(condition, config)
+    return (
+        f"{names}: without looking at pairs, by prefix sums and trees{NEXT}"
+        f"(right rows are sorted by {', then '.join(parts)})"
+    )
+
+
+def find_need_of_pairs(condition: Condition, config: JoinOptions) -> str:
+    """Say why aggregates need pairs; nothing if matches are ranges of sorted rows."""
+    if config.window is not None and not config.closes:
+        return "in a stream, left rows look for their matches in the index"
+    both = [part.sql() for part in condition.residuals if len(aliases(part.expression)) > 1]
+    if both:
+        return f"{both[0]} is checked for each of them"
+    ranges = ranges_of(condition, config)
+    if len(ranges) > 1:
+        return f"right rows cannot be sorted by {' and '.join(ranges)} at once"
+    for each in parse_aggregates(config.aggregate):
+        if each.function not in ("first", "last") and each.argument is not None:
+            used = {column.table.lower() for column in each.argument.find_all(exp.Column)}
+            if "l" in used:
+                return f"{each.text} is taken of left rows, too"
+    return ""
 
 
 def describe_tuning(config: JoinOptions) -> str:

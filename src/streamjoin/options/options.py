@@ -180,8 +180,12 @@ class Kinds(TypedDict, total=False):
             None,
             'Return aggregates over the matches of each left row instead of pairs: ``{"n": '
             '"count(*)", "best": "max(r.bid)"}`` adds columns ``n`` and ``best`` to left\'s. There '
-            "are count, sum, avg, min, max, first and last (by time). Left rows without matches "
-            'are returned with ``how="left"``.',
+            "are count, sum, avg, min, max, first and last (by the time of the right row), of any "
+            "expression. Types and NULLs are as in Spark; sums are exact, those of doubles have "
+            'twice their precision. Left rows without matches are returned with ``how="left"``. '
+            "Tables and windows that close are aggregated without looking at pairs if the "
+            "condition has only equalities and one band or inequality, a `TimeWindow` counted. In "
+            "a stream, a left row is returned once no row that is on time can change it.",
             read_aggregates,
             write=lambda pairs: dict(pairs) or None,
         ),
