@@ -7,8 +7,11 @@
       truths.py                 each conjunct over all pairs of rows: DuckDB's or Spark's own answer
     case                        1 to 4 of the conjuncts, some of the rows, window, options, cuts
       cases.py
+      kinds.py, aggregates.py   what the join gives: how, keep, aggregate, late and early rows
       nested_loop.py            the pairs that the window leaves, as docs/guide/windows.md says
-      running.py                the pairs that streamjoin finds
+      outcomes.py               what comes of them: DuckDB's outer, semi and anti joins, ranks, sums
+      running.py                the rows that streamjoin gives
+      deadlines.py              when they must be out
     different?
       shrinking.py, programs.py fewer conjuncts, rows, pushes, options; then a program to run
 

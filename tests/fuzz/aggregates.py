@@ -132,13 +132,18 @@ def draw_aggregates(
         if dice.random() < 0.15:
             drawn.append(Aggregate("count"))
             continue
-        term = column(dice.choice(columns[dice.choice("rrrrrl")]))
+        side = dice.choice("rrrrrl")
+        term = column(each := dice.choice(columns[side]))
+        is_wide = each.type == pa.uint64()  # a decimal to sums, as in Spark
         if dice.random() < 0.2:
             both = draw_distance(dice, dice.choice(columns["l"]), dice.choice(columns["r"]))
-            term = both if both is not None and both.kind in NUMBERS else term
+            if both is not None and both.kind in NUMBERS:
+                term, is_wide = both, both.kind == "integer"
         functions = ["count", "min", "max", *(["first", "last"] * has_time)]
-        if term.kind in NUMBERS and (
-            term.kind != "decimal" or term.digits[0] - term.digits[1] <= SAFE_DIGITS
+        if (
+            term.kind in NUMBERS
+            and not is_wide
+            and (term.kind != "decimal" or term.digits[0] - term.digits[1] <= SAFE_DIGITS)
         ):
             functions += ["sum", "avg"] * 2
         if term.duck is not None:

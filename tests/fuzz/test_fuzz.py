@@ -13,14 +13,22 @@ import pytest
 from streamjoin.api.join_state import JoinState
 from streamjoin.conditions import atoms, recognition
 from streamjoin.indexes.runs import sorted_run
+from streamjoin.joins.outcomes import selection
+from streamjoin.joins.outcomes.aggregates import reduction
+from streamjoin.joins.outcomes.ranks import KeyDistance
 from streamjoin.joins.pairs.deliver import Delivered
+from streamjoin.joins.sliding.manager import Manager
 from streamjoin.plans import binding
+from streamjoin.plans.marks import Marks
 
 from . import running
+from .aggregates import add_doubles, align
 from .cases import BLOCK, draw_block, draw_case
-from .nested_loop import Step, arrive, find_pairs, is_in_order
+from .kinds import Kind
+from .nested_loop import Arrived, Step, arrive, find_pairs, is_in_order
+from .outcomes import settle
 from .programs import write_program
-from .running import Outcome, run_case
+from .running import Outcome, is_orderly, net_of, run_case
 from .shrinking import shrink
 from .supervising import Supervisor
 from .truths import DuckDB, RaisesError
@@ -97,7 +105,42 @@ def stay(self, engine, deliver=None):
     return Delivered()
 
 
+def without_marks(self, rows, real=Marks.settle):
+    """Marks that forget the last of some rows that have matched."""
+    fresh = real(self, rows)
+    if len(rows) > 1:
+        self.unsettle(np.asarray(rows[-1:]))
+    return fresh
+
+
+def too_soon(self, clock, real=Manager.due_bounds):
+    """Rows that are given while others may still match them."""
+    return {side: bound + 1 for side, bound in real(self, clock).items()}
+
+
+def without_ties(rows):
+    """Right rows that are level, whatever their columns."""
+    return np.zeros(rows.num_rows, np.int64)
+
+
+def all_alike(self, found, probes, rows):
+    """Distances that do not differ."""
+    return [np.zeros(probes.size, np.int64)]
+
+
+def of_other_rows(*given, real=reduction.find_ranges):
+    """Ranges of matches that lose their last row."""
+    ranges = real(*given)
+    ranges.ends[:] = np.maximum(ranges.starts, ranges.ends - 1)
+    return ranges
+
+
 PLANTED = {
+    "the marks of rows": (Marks, "settle", without_marks),
+    "when rows are due": (Manager, "due_bounds", too_soon),
+    "what is level": (selection, "number_rows", without_ties),
+    "a distance": (KeyDistance, "keys", all_alike),
+    "what is summed up": (reduction, "find_ranges", of_other_rows),
     "a kernel": (sorted_run, "find_ranges", without_last_row),
     "the watermark": (JoinState, "follow", stay),
     "a band's ends": (atoms, "_intervals", open_ends),
@@ -226,3 +269,47 @@ def test_order_is_by_the_later_row_then_by_the_earlier():
     swapped = [(1, 0), (0, 0), (2, 0), (0, 1)]
     assert is_in_order(swapped, AT_ONCE, None, "outer")
     assert not is_in_order(swapped, AT_ONCE, None, "inner")
+
+
+# What comes of pairs: left rows 0 to 2, right rows 0 to 2, of which left 2 and right 0 are late.
+
+ARRIVED = Arrived(TIMES, None, rows=([0, 1], [1, 2]), late=([2], [0]))
+MET = Counter({(0, 1): 1, (0, 2): 1})
+
+
+def given(kind, pairs=MET, **options):
+    return sorted(settle(Kind(kind, **options), ARRIVED, pairs).elements(), key=repr)
+
+
+def test_duckdb_knows_kinds_of_joins():
+    assert given("left") == [(0, 1), (0, 2), (1, None)]
+    assert given("full", Counter({(0, 1): 1})) == [(0, 1), (1, None), (None, 2)]
+    assert given("left_semi") == [(0,)]
+    assert given("left_anti") == [(1,)]
+    assert given("right_semi") == [(1,), (2,)]
+    assert given("right_anti", Counter()) == [(1,), (2,)]
+
+
+def test_late_rows_have_no_match_and_say_so():
+    assert given("inner", keeps_late=True) == [
+        (0, 1, False), (0, 2, False), (2, None, True), (None, 0, True)]  # fmt: skip
+    assert given("left_semi", keeps_late=True) == [(0, False), (2, True)]
+    assert given("left", Counter(), keeps_late=True, indicator=True) == [
+        (0, None, "left_only", False), (1, None, "left_only", False),
+        (2, None, "left_only", True), (None, 0, "right_only", True)]  # fmt: skip
+
+
+def test_a_row_is_taken_back_once_and_only_if_it_was_given():
+    assert is_orderly([(1, "+"), (1, "-"), (2, "+")])
+    assert not is_orderly([(1, "-"), (1, "+")])
+    assert not is_orderly([(1, "+"), (1, "-"), (1, "+")])
+    assert net_of([(1, "+"), (1, "-"), (2, "+")]) == Counter({(2,): 1, (1,): 0})
+
+
+def test_doubles_that_are_as_good_are_taken_for_what_is_expected():
+    near = add_doubles([1e16, 1.0, -1e16], is_mean=False)
+    assert near.value == 1.0
+    assert near.is_met(1.0)
+    assert not near.is_met(1.1)
+    assert add_doubles([float("inf"), float("-inf")], is_mean=True).is_met("NaN")
+    assert align((7, 1.0), (7, near)) == (7, near)

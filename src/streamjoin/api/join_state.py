@@ -152,7 +152,7 @@ class JoinState:
     def finish(self) -> Delivered:
         """Close all windows, and return their matches."""
         if self.engine is None:
-            self.opening.hold_end()
+            self.opening.hold_end(self.config.how.alone)
             return Delivered()
         with self.engine.attempt():
             return self._flush(self.engine, self.engine.finish)

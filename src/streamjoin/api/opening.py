@@ -4,9 +4,11 @@ Types and columns cannot be resolved earlier, so these steps are kept in order a
 
 A column that has held only NULL has no type yet. Until the schemas are bound, it takes the type of
 the first batch that has one. A side whose batches had no rows at all waits for that; nothing is
-lost, since nothing can match.
+lost, since nothing can match, unless rows without a match are to be given: then it is an error to
+finish before.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from streamjoin.api.conforming import adopt_types, conform_batch, has_unknown_types
 from streamjoin.api.stats import JoinStats
+from streamjoin.errors import StreamJoinError
 from streamjoin.joins.engine import Push
 from streamjoin.keys.operands import Side
 from streamjoin.plans.batches import check_unique, copy_batch
@@ -65,8 +68,17 @@ class Opening:
                 to_key(watermark, schema.field(name).type)
         self.steps.append(Push({}, watermark))
 
-    def hold_end(self) -> None:
-        """Note that no more rows are coming."""
+    def hold_end(self, gives: Collection[Side] = ()) -> None:
+        """Note that no more rows are coming; of sides that the join ``gives``, none may wait."""
+        rows = self.stats()
+        for side, count in (("left", rows.rows_left), ("right", rows.rows_right)):
+            if count and side in gives:
+                other = "right" if side == "left" else "left"
+                raise StreamJoinError(
+                    f"what has come of {side} ({count:,} rows) waits to be given, since it matches "
+                    f"nothing, but the columns of {other} are not known yet; push a table of "
+                    f"{other} without rows, push({other}=schema.empty_table()), and finish then"
+                )
         self.steps.append(Push({}, is_last=True))
 
     @property

@@ -227,8 +227,12 @@ def test_runs_are_numbered() -> None:
 
 def test_ranks_of_rows() -> None:
     rows = pa.RecordBatch.from_pydict({"a": ["b", "x", "a", "b"], "b": [None, 1, 2, 0]})
-    assert rank_rows(np.array([5, 3, 5, 5]), rows).tolist() == [2, 0, 1, 3]
-    assert rank_rows(np.array([5, 3, 5, 5]), rows.select(["a"])).tolist() == [2, 0, 1, 2]
+    ranks, order = rank_rows(np.array([5, 3, 5, 5]), rows)
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 1, 3], [1, 2, 0, 3])
+    ranks, order = rank_rows(np.array([5, 3, 5, 5]), rows.select(["a"]))
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 1, 2], [1, 2, 0, 3])
+    ranks, order = rank_rows(np.array([5, 3, 8, 4]), rows)
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 3, 1], [1, 3, 0, 2])
 
 
 def test_ranges_and_pairs_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,3 +24,24 @@ def test_a_stream_that_meets_itself_gives_each_pair_both_ways(option):
     found = {(row["id"], row["id_right"]) for part in parts for row in part.to_pylist()}
     assert found == {(3, 6), (6, 3)}
     assert join.stats.matches == 2
+
+
+@pytest.mark.parametrize("how", ["left", "full", "left_anti"])
+def test_rows_are_not_lost_because_the_other_stream_never_came(how):
+    rows = pa.table({"x": [1], "t": [0]})
+    join = sj.StreamJoin(on="l.x = r.x", window="10 ms", time="t", how=how)
+    assert join.push(left=rows).num_rows == 0
+    with pytest.raises(sj.StreamJoinError, match=r"left \(1 rows\) waits.*push\(right="):
+        join.finish()
+    join.push(right=rows.slice(0, 0))
+    assert join.finish()["x"].to_pylist() == [1]
+    stream = sj.StreamJoin(on="l.x = r.x", window="10 ms", time="t", how=how)
+    with pytest.raises(sj.StreamJoinError, match=r"left \(1 rows\) waits"):
+        list(stream.stream([(rows, None)]))
+
+
+def test_rows_that_give_nothing_may_wait_for_ever():
+    rows = pa.table({"x": [1], "t": [0]})
+    join = sj.StreamJoin(on="l.x = r.x", window="10 ms", time="t", how="right")
+    join.push(left=rows)
+    assert join.finish().num_rows == 0

@@ -15,7 +15,6 @@ from streamjoin.joins.outcomes.aggregates.extremes import build_greatest, greate
 from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Places
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds
-from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.batches import take_rows
 
 
@@ -53,8 +52,7 @@ class Edges:
 
     def index(self, keys: Keys, right: pa.RecordBatch, order: Places) -> Keys:
         """Build a tree over the ranks of right rows, in an order."""
-        ranks = rank_rows(keys, right)
-        _, self._by_rank = sort_with_rows(ranks)
+        ranks, self._by_rank = rank_rows(keys, right)
         return build_greatest(~ranks[order])
 
     def add_ranges(self, index: Keys, starts: Positions, ends: Positions, rows: RowIds) -> None:
@@ -75,4 +73,4 @@ class Edges:
 
 def rank_candidates(rows: pa.RecordBatch) -> Keys:
     """Return the ranks of candidates: by the keys of their times, then by their columns."""
-    return rank_rows(rows.column(0).to_numpy(), rows.remove_column(0))
+    return rank_rows(rows.column(0).to_numpy(), rows.remove_column(0))[0]
