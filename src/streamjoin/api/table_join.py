@@ -98,7 +98,7 @@ def find_matches(
 
 def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> Iterator[Any]:
     """Join two tables; ``deliver`` turns matches into what is returned."""
-    push = engine.prepare(batches)
+    push = engine.prepare(batches, config.threads)
     engine.arrive(push)
     followed = engine.follow_rows(push.prepared)
     if config.is_counted:  # arrival decides

@@ -7,12 +7,13 @@ Left's columns are used as they are, without a copy; right's are fetched, NULL w
     b       -1          1  y              b  --
     c        1                            c  y
 
-Columns whose values have a fixed width are fetched by a kernel, several threads at a time, into
-memory from Arrow's pool; the others by Arrow. Bits for what is NULL are written once for all
+A right column that is equal to one of left wherever rows match needs no fetching: it is left's. Of
+the others, those whose values have a fixed width are fetched by a kernel into memory from Arrow's
+pool, the rest by Arrow; threads share the work. Bits for what is NULL are written once for all
 columns that have no NULL of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from sqlglot import exp
 
+from streamjoin.joins.outcomes.unequal_values import is_text, offset_width
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.closed_side import ClosedSide
 from streamjoin.kernels.compile import Flags, Int, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.plans.batches import in_one_piece, take_rows
+from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared, without_residuals
 
 WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # by bits
@@ -77,7 +81,7 @@ def find_beside(left: Prepared, right: Prepared, kept: RowIds, threads: int) -> 
 def fetch_beside(found: Found, matches: OneEach, gives_all: bool) -> list[Slot]:
     """Fetch the columns of right, in batches, beside the left rows that have kept one, or all."""
     right = in_one_piece(found.subwindow.rows.pieces, found.subwindow.rows.pieces[0].schema)
-    size = found.batch.plan.limits.block_pairs
+    size, shared = found.batch.plan.limits.block_pairs, shared_columns(found.batch.plan)
 
     def fetch(first: int) -> Slot:
         kept = matches.kept[first : first + size]
@@ -86,7 +90,8 @@ def fetch_beside(found: Found, matches: OneEach, gives_all: bool) -> list[Slot]:
         if bits is not None and not gives_all:
             lefts = np.flatnonzero(kept >= 0)
             left, kept, bits = take_rows(left, lefts), kept[lefts], None
-        return left, fetch_columns(right, kept, bits), kept
+        known = {name: left[other] for name, other in shared.items()}
+        return left, fetch_columns(right, kept, bits, known), kept
 
     threads = threads_for(len(found.batch), matches.threads)
     return share(fetch, range(0, len(found.batch), size), threads)
@@ -121,12 +126,21 @@ def write_validity(rows: RowIds) -> tuple[pa.Buffer, int] | None:
 
 
 def fetch_columns(
-    batch: pa.RecordBatch, rows: RowIds, validity: tuple[pa.Buffer, int] | None
+    batch: pa.RecordBatch,
+    rows: RowIds,
+    validity: tuple[pa.Buffer, int] | None,
+    known: Mapping[str, pa.Array],
 ) -> list[pa.Array]:
-    """Fetch the columns of some rows; ``validity`` tells which of them are there."""
+    """Fetch the columns of some rows; ``validity`` tells which of them are there.
+
+    Of some columns, the values of all rows that are there are ``known``.
+    """
     indices: pa.Array | None = None
     arrays = []
-    for column in batch.columns:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in known:
+            arrays.append(known[name] if validity is None else hide(known[name], *validity))
+            continue
         values = fixed_values(column)
         if values is None:
             if indices is None:
@@ -138,6 +152,32 @@ def fetch_columns(
         bits, missing = validity or (None, 0)
         arrays.append(pa.Array.from_buffers(column.type, rows.size, [bits, buffer], missing))
     return arrays
+
+
+def shared_columns(plan: JoinPlan) -> dict[str, str]:
+    """Return the right columns that are the same as a left one wherever rows match."""
+    shared = {}
+    for part in plan.own_equalities:
+        trees = part.operands.expressions
+        is_plain = all(isinstance(tree, exp.Column) for tree in trees.values())
+        if is_plain and part.operands.same_type and is_shareable(part.operands.type):
+            shared[trees["right"].name] = trees["left"].name
+    return shared
+
+
+def is_shareable(kind: pa.DataType) -> bool:
+    """Tell whether equal values are the same to the bit, in buffers that can be cut."""
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        return kind.bit_width in WIDTHS
+    return is_text(kind)
+
+
+def hide(values: pa.Array, bits: pa.Buffer, missing: int) -> pa.Array:
+    """Return values of which none is NULL with some of them NULL."""
+    _, first, *others = values.buffers()
+    width = offset_width(values.type) if is_text(values.type) else values.type.bit_width // 8
+    first = first.slice(width * values.offset)
+    return pa.Array.from_buffers(values.type, len(values), [bits, first, *others], missing)
 
 
 def fixed_values(column: pa.Array) -> NDArray[Any] | None:

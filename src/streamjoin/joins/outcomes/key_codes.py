@@ -23,6 +23,7 @@ from streamjoin.keys.hashing import Secrets, mix_secretly, process_seed, secrets
 SPARSE = 2  # a span of so many times the rows is numbered by subtraction
 FEWEST_SLOTS = 1 << 12
 GROWTH = 4
+NO_SECRETS: Secrets = np.empty(0, np.uint64)
 
 
 class Codes(NamedTuple):
@@ -36,9 +37,9 @@ class Codes(NamedTuple):
 
 @kernel
 def slot_of(key: Int, slots: Keys, codes: RowIds, secrets: Secrets) -> Int:
-    """Return the slot of a key, or the empty one where it belongs."""
+    """Return the slot of a key, or the empty one where it belongs; hashes need no secrets."""
     mask = slots.size - 1
-    slot = mix_secretly(key, secrets) & mask
+    slot = (mix_secretly(key, secrets) if secrets.size else key) & mask
     while codes[slot] >= 0 and slots[slot] != key:
         slot = (slot + 1) & mask
     return slot
@@ -76,8 +77,8 @@ def look_up_keys(keys: Keys, slots: Keys, codes: RowIds, secrets: Secrets, numbe
         numbers[i] = codes[slot_of(keys[i], slots, codes, secrets)]
 
 
-def make_codes(left: Keys, right: Keys, threads: int) -> Codes:
-    """Number the keys of both sides; right has some.
+def make_codes(left: Keys, right: Keys, threads: int, are_hashes: bool = False) -> Codes:
+    """Number the keys of both sides, which may be secret hashes already; right has some.
 
     >>> make_codes(np.array([-3, 5, 800]), np.array([800, 17, 800, -3]), 1).left.tolist()
     [2, -1, 0]
@@ -86,7 +87,7 @@ def make_codes(left: Keys, right: Keys, threads: int) -> Codes:
     span = int(right.max()) - base + 1
     if span <= SPARSE * (left.size + right.size):
         return Codes(left, right, base, span)
-    secrets = secrets_of(process_seed(), "codes")
+    secrets = NO_SECRETS if are_hashes else secrets_of(process_seed(), "codes")
     slots, codes = np.empty(FEWEST_SLOTS, np.int64), np.full(FEWEST_SLOTS, -1, np.int32)
     numbers = np.empty(right.size, np.int64)
     first, count = number_keys(right, 0, 0, slots, codes, secrets, numbers)

@@ -21,19 +21,20 @@ from streamjoin.joins.outcomes.seeking import (
     link,
     list_tied,
     mark_equal,
-    mark_found,
     note_latest,
     seek,
     seek_coded,
     step_up,
+    take_flags,
     take_kept,
 )
 from streamjoin.joins.outcomes.stretches import STRETCH, cut
 from streamjoin.joins.outcomes.unequal_values import has_unequal
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Int, Keys, RowIds
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Int, Keys, Positions, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.keys import key_ranges
+from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import NAN
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.prepared import Prepared
@@ -208,8 +209,11 @@ class Search:
     def _make_codes(self, asking: Ordered, there: Ordered) -> None:
         """Number the equalities of all rows, in the order of their keys."""
         if self.left.plan.equalities:
-            words = [word_keys(each.plan, each.keys)[0] for each in (self.left, self.right)]
-            codes = make_codes(words[0], words[1], self.threads)
+            (ours, is_exact), (theirs, _) = (
+                word_keys(each.plan, each.keys) for each in (self.left, self.right)
+            )
+            is_secret = not is_exact and self.left.plan.seed != FIXED
+            codes = make_codes(ours, theirs, self.threads, is_secret)
             left, right = share(
                 lambda pair: pair[0].arrange(pair[1]),
                 [(asking, codes.left), (there, codes.right)],
@@ -290,13 +294,17 @@ class Search:
 
     def _settle(self, before: RowIds, after: RowIds | None, there: Ordered) -> RowIds:
         """Return the rows of the keys that are found, those chosen where several are level."""
-        rows = self._choose_equal(before, after, there) if there.has_equal else there.rows
+        rows = there.rows
         kept = before if rows is None else self._take_kept(rows, before)
-        if after is None or self.asked.is_by_key:
+        others = None
+        if after is not None and not self.asked.is_by_key:
+            others = after if rows is None else self._take_kept(rows, after)
+        if there.has_equal:
+            self._choose_equal(before, after, there, kept, others)
+        if after is None or others is None:
             return kept
-        level = np.flatnonzero((before >= 0) & (after >= 0))
-        others = after[level] if rows is None else rows[after[level]]
-        pairs = np.stack([kept[level], others], axis=1).ravel()
+        level = np.flatnonzero((kept >= 0) & (others >= 0))
+        pairs = np.stack([kept[level], others[level]], axis=1).ravel()
         starts = np.arange(0, pairs.size + 1, 2)
         ranks = self.asked.ranks_of(self.right)
         kept[level] = pick_first(self.right.rows, pairs, starts, ranks)
@@ -308,25 +316,42 @@ class Search:
         self._in_stretches(lambda s: take_kept(rows, places[s], taken[s]))
         return taken
 
-    def _choose_equal(self, before: RowIds, after: RowIds | None, there: Ordered) -> RowIds | None:
-        """Return the row to keep for each key: for those found, the first of the equal ones."""
+    def _choose_equal(
+        self,
+        before: RowIds,
+        after: RowIds | None,
+        there: Ordered,
+        kept: RowIds,
+        others: RowIds | None,
+    ) -> None:
+        """Where keys found are equal to others, keep the first of their rows."""
         keys, rows = there.keys, there.rows
         previous, following, _ = self.links
         is_tied = np.empty(keys.size, np.bool_)
         if not mark_equal(keys, previous, is_tied):
-            return rows
-        is_found = np.zeros(keys.size, np.bool_)
-        for found in (before, after):
-            if found is not None:
-                mark_found(found, is_tied, is_found)
-        places = np.flatnonzero(is_found)
-        chosen = np.arange(keys.size, dtype=np.int32) if rows is None else rows.copy()
-        if places.size:
-            starts = np.empty(places.size + 1, np.int64)
-            members = chosen[list_tied(places, keys, previous, following, starts)]
-            ranks = self.asked.ranks_of(self.right)
-            chosen[places] = pick_first(self.right.rows, members, starts, ranks)
-        return chosen
+            return
+        pairs = [(before.copy() if kept is before else before, kept)]
+        if after is not None and others is not None:
+            pairs.append((after.copy() if others is after else after, others))
+        touched = [self._list_found(found, is_tied) for found, _ in pairs]
+        places = np.unique(
+            np.concatenate([found[at] for (found, _), at in zip(pairs, touched, strict=True)])
+        )
+        if not places.size:
+            return
+        starts = np.empty(places.size + 1, np.int64)
+        members = list_tied(places, keys, previous, following, starts)
+        if rows is not None:
+            members = rows[members]
+        picked = pick_first(self.right.rows, members, starts, self.asked.ranks_of(self.right))
+        for (found, target), at in zip(pairs, touched, strict=True):
+            target[at] = picked[np.searchsorted(places, found[at])]
+
+    def _list_found(self, found: RowIds, is_tied: Flags) -> Positions:
+        """Return the left rows that found a key which is equal to another."""
+        flags = np.empty(found.size, np.bool_)
+        self._in_stretches(lambda s: take_flags(is_tied, found[s], flags[s]))
+        return np.flatnonzero(flags)
 
     def _in_stretches(self, function: Callable[[slice], Int]) -> list[Int]:
         """Apply a function to all left rows, a stretch at a time."""

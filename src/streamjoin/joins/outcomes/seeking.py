@@ -258,14 +258,6 @@ def choose_nearer_double(
 
 
 @kernel
-def mark_found(found: RowIds, is_tied: Flags, is_found: Flags) -> None:
-    """Mark the keys that are found, of those that are tied."""
-    for place in found:
-        if place >= 0 and is_tied[place]:
-            is_found[place] = True
-
-
-@kernel
 def list_tied(
     places: Positions, keys: Keys, previous: RowIds, following: RowIds, starts: Positions
 ) -> RowIds:
@@ -293,3 +285,10 @@ def take_kept(rows: RowIds, places: RowIds, taken: RowIds) -> None:
     """Write the rows at some places; -1 where there is none."""
     for i in range(places.size):
         taken[i] = rows[places[i]] if places[i] >= 0 else -1
+
+
+@kernel
+def take_flags(flags: Flags, places: RowIds, taken: Flags) -> None:
+    """Write the flags of some places; False where there is none."""
+    for i in range(places.size):
+        taken[i] = flags[max(places[i], 0)] & (places[i] >= 0)

@@ -11,6 +11,7 @@ from streamjoin.expressions.datatypes import without_extension
 from streamjoin.joins.outcomes.stretches import cut
 from streamjoin.kernels.compile import Keys, RowIds, kernel
 from streamjoin.kernels.threads import share
+from streamjoin.keys.hashing import WORD, read_word
 from streamjoin.plans.prepared import Prepared
 
 
@@ -78,8 +79,9 @@ def count_other_texts(
         if other_offsets[rows[i] + 1] - there != length:
             count += 1
             continue
-        for place in range(length):
-            if data[at + place] != other_data[there + place]:
+        for place in range(0, length, WORD):
+            size = length - place
+            if read_word(data, at + place, size) != read_word(other_data, there + place, size):
                 count += 1
                 break
     return count
@@ -95,9 +97,13 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def offset_width(kind: pa.DataType) -> int:
+    """Return the bytes of an offset."""
+    return 8 if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) else 4
+
+
 def text_of(texts: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Return the offsets and the bytes of texts, as they are."""
-    is_long = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
     _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64 if is_long else np.int32)
+    ends = np.frombuffer(offsets, np.int64 if offset_width(texts.type) == 8 else np.int32)
     return ends[texts.offset : texts.offset + len(texts) + 1], np.frombuffer(data or b"", np.uint8)
