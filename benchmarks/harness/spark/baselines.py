@@ -27,7 +27,7 @@ from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.api import stream_spec
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning.inputs import prepare_inputs
-from streamjoin.spark.planning.schemas import joined_struct
+from streamjoin.spark.planning.results import result_struct
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.exchange import receive
@@ -141,4 +141,5 @@ def build_without_join(
     """Return what `streamjoin.spark.join` returns, with another processor in it."""
     inputs = prepare_inputs(left, right, config)
     spec = stream_spec(left.sparkSession, inputs, "auto", None, "streamjoin")
-    return join_streams(inputs, spec, joined_struct(left.schema, right.schema), processor)
+    output = result_struct({"left": left.schema, "right": right.schema}, config)
+    return join_streams(inputs, spec, output, processor)

@@ -18,7 +18,7 @@ from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.pairs.candidates import Found
-from streamjoin.joins.pairs.deliver import Delivery, gather
+from streamjoin.joins.pairs.deliver import Delivery, Names, gather
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.manager import Manager
@@ -28,7 +28,7 @@ from streamjoin.joins.tumbling.closed import ClosedRows
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
 from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.keys.hashing import process_seed
-from streamjoin.keys.operands import Side
+from streamjoin.keys.operands import Schemas, Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key, check_ranges
 from streamjoin.plans.binding import bind, bind_order
@@ -69,17 +69,19 @@ def make_engine(
     seed: int | None = None,
     observer: LifeObserver | None = None,
     limits: Limits | None = None,
+    names: Names | None = None,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
-    each row; ``limits`` are those in use if None.
+    each row; ``limits`` are those in use if None; ``names`` are the columns of each side that are
+    given, all if None.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
     plan = replace(plan, names_rows=observer is not None, follows=config.how.follows)
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep")
+    outcome = make_outcome(config, schemas, names)
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
@@ -110,6 +112,11 @@ def make_engine(
     collector = Collector(config.batch_rows, wait)
     lives = None if observer is None else RowLives(plan, observer)
     return Engine(plan, join, outcome, order, numbers, collector, lives)
+
+
+def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = None) -> Outcome:
+    """Make what gives pairs, and rows without one; ``names`` as in `make_engine`."""
+    return Outcome(config.how, schemas, config.indicator, config.late == "keep", names)
 
 
 def make_closing(

@@ -26,7 +26,8 @@ from streamjoin.spark.planning.inputs import (
     prepare_inputs,
     range_part,
 )
-from streamjoin.spark.planning.schemas import arrow_schema, joined_struct
+from streamjoin.spark.planning.results import result_struct
+from streamjoin.spark.planning.schemas import arrow_schema, joined_names
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.session import check_session, check_workers, demand_full_retry
 from streamjoin.spark.state.checkpoint import read_saved_table
@@ -79,9 +80,9 @@ def join(
                 "leave it out"
             )
     check_workers(left.sparkSession)
+    output = result_struct({"left": left.schema, "right": right.schema}, config)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
-        output = joined_struct(left.schema, right.schema, inputs.order_columns)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, given["name"])
         if checkpoint is not None and spec.adapts:
             saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
@@ -95,8 +96,8 @@ def join(
         return join_counted(left, right, config, routing, cores)
     else:
         inputs = prepare_inputs(left, right, config)
-        output = joined_struct(left.schema, right.schema)
-        joined = join_tables(inputs, table_spec(inputs, routing), output, cores)
+        specs = table_spec(inputs, routing)
+        joined = join_tables(inputs, specs, output, cores)
     return filter_joined(joined, inputs)
 
 
@@ -186,7 +187,7 @@ def join_counted(
         {"left": arrow_schema(left.schema, "left"), "right": arrow_schema(right.schema, "right")},
     )
     numbered = number_rows(left, right, order)
-    names = [backticks(name) for name in joined_struct(left.schema, right.schema).names]
+    names = [backticks(name) for name in joined_names(left.columns, right.columns)]
     halves = [
         join(
             *numbered,

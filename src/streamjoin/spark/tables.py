@@ -257,7 +257,7 @@ class TableCores:
         batches = [stored for stored in batches if len(stored)]
         if engine.lives is None and not batches:
             return
-        manager = self.spec.make_manager(engine.plan)
+        manager = self.spec.make_manager(engine)
         windows: list[Subwindow] = []
         for role, data in chain(first, parcels):
             rows, are_guests = unpack_rows(data.as_buffer())[0], role == Role.PROBE

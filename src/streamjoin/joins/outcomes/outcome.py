@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from streamjoin.errors import SchemaError
 from streamjoin.joins.pairs.candidates import Found, Holder, confirm_pairs, name_pairs
-from streamjoin.joins.pairs.deliver import Claims, Delivery, concat_columns, gather
+from streamjoin.joins.pairs.deliver import Claims, Delivery, Names, concat_columns, gather
 from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
@@ -63,13 +63,20 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
+    names: Names | None = None  # the columns of each side that are given; all if None
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
 
     def __post_init__(self) -> None:
-        left, right = self.schemas["left"], self.schemas["right"]
-        columns = joined_schema(*map(optional, (left, right), SIDES, [self.how] * 2))
+        given = self.schemas
+        if self.names is not None:  # others may stand behind them
+            names = self.names
+            given = {side: select_fields(each, names[side]) for side, each in given.items()}
+        self.given: Schemas = given
+        columns = joined_schema(
+            *map(optional, (given["left"], given["right"]), SIDES, [self.how] * 2)
+        )
         if self.how.one_side is not None:
-            columns = self.schemas[self.how.one_side]
+            columns = given[self.how.one_side]
         extra = [pa.field(MATCH, pa.string())] if self.indicator else []
         extra += [pa.field(LATE, pa.bool_())] if self.keeps_late else []
         for each in extra:
@@ -87,13 +94,20 @@ class Outcome:
 
     def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
         """Return pairs, given by their two halves."""
-        return concat_columns(left, right, self.schema, self._extra(left.num_rows, BOTH))
+        extra = self._extra(left.num_rows, BOTH)
+        return concat_columns(
+            self.select("left", left), self.select("right", right), self.schema, extra
+        )
+
+    def select(self, side: Side, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with the columns of a side that are given."""
+        return rows if self.names is None else rows.select(self.names[side])
 
     def alone(self, side: Side, rows: pa.RecordBatch, are_late: bool = False) -> pa.RecordBatch:
         """Return rows of one side, with NULL for the other."""
-        columns = {side: rows.columns}
+        columns = {side: self.select(side, rows).columns}
         if self.how.one_side is None:
-            missing = [pa.nulls(rows.num_rows, each.type) for each in self.schemas[OTHER[side]]]
+            missing = [pa.nulls(rows.num_rows, each.type) for each in self.given[OTHER[side]]]
             columns[OTHER[side]] = missing
         arrays = [array for each in SIDES for array in columns.get(each, ())]
         arrays += self._extra(rows.num_rows, ONLY[side], are_late)
@@ -106,7 +120,7 @@ class Outcome:
 
     def fetch(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows of what was found."""
-        return gather(found, self.schema) if self.is_inner else self.gather(found)
+        return gather(found, self.schema, self.names) if self.is_inner else self.gather(found)
 
     def gather(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows, if pairs are given, and tell which rows to settle."""
@@ -114,9 +128,10 @@ class Outcome:
         for probes, rows in confirm_pairs(found):
             joined = []
             if self.how.gives_pairs:
+                names = None if self.names is None else self.names[OTHER[side]]
                 halves = {
-                    side: take_rows(found.batch.rows, probes),
-                    OTHER[side]: found.subwindow.rows.take(rows),
+                    side: take_rows(self.select(side, found.batch.rows), probes),
+                    OTHER[side]: found.subwindow.rows.take(rows, names),
                 }
                 joined = [self.joined(halves["left"], halves["right"])]
             yield Delivery(
@@ -169,6 +184,11 @@ class Outcome:
     def keep(self) -> None:
         """Note that what was settled is not taken back."""
         self.settled = []
+
+
+def select_fields(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return some fields of a schema."""
+    return pa.schema([schema.field(name) for name in names])
 
 
 def optional(schema: pa.Schema, side: Side, how: How) -> pa.Schema:

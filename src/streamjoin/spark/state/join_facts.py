@@ -20,9 +20,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import EntryPoint, Kinds, LateRows
+
 FORMAT, CONDITION, COLUMNS = "format", "condition", ("left columns", "right columns")
 
 Facts = dict[str, Any]
+
+
+class GivenRows(Kinds, LateRows, total=False):
+    """The options of what a join gives."""
+
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]* | /\*.*?\*/
@@ -71,6 +79,16 @@ def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
         names, text = sources.get(field.name, ()), type_name(field.type)
         columns.append([field.name, f"{text} of {', '.join(names)}" if names else text])
     return columns
+
+
+def describe_kind(config: JoinOptions) -> Facts:
+    """Return what is given of pairs and rows, as far as it is not what it is without options."""
+    options = EntryPoint("", GivenRows).table
+    return {
+        name: option.write(value)
+        for name, option in options.items()
+        if (value := getattr(config, option.field or name)) != option.read(name, option.default)
+    }
 
 
 def type_name(kind: pa.DataType) -> str:
