@@ -141,6 +141,11 @@ class Outcome:
                 claims=(Claims(found.batch, found.subwindow, probes, rows),),
             )
 
+    def claim(self, found: Found) -> Iterator[Delivery]:
+        """Only tell which rows to settle: the pairs are given elsewhere."""
+        for pairs in confirm_pairs(found):
+            yield Delivery(0, claims=(Claims(found.batch, found.subwindow, *pairs),))
+
     def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
         """Settle the rows of pairs; return those that a semi join gives thereby."""
         given = []
