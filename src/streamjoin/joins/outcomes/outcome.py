@@ -29,7 +29,7 @@ from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import SomeMarks
+from streamjoin.plans.marks import SomeMarks, read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
@@ -165,6 +165,13 @@ class Outcome:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
         return given
 
+    def settle_left(self, left: Prepared, rows: Positions) -> None:
+        """Settle left rows that are in rows of the result other than pairs (`reduction`)."""
+        if "left" in self.how.follows:
+            assert left.marks is not None
+            fresh = rows[left.marks.settle(rows)]
+            self.settled.append(Settled(left.marks, fresh))
+
     def give(self, alone: Alone) -> list[pa.RecordBatch]:
         """Return rows that match nothing, if the join gives them."""
         if alone.settled is not None:
@@ -214,9 +221,12 @@ def fetcher_of_holder(holder: Holder) -> Callable[[Any], pa.RecordBatch]:
 
 
 def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
-    """Give the rows of windows that close, or of tables, that are not settled."""
+    """Give the rows of windows that close, or of tables, that are not settled.
+
+    Those that cannot match at all, and only make a session longer, were given when they came.
+    """
     for side, batch in sides.items():
         if batch.marks is not None:
-            rows = np.flatnonzero(~batch.marks.read(np.arange(len(batch))))
+            rows = np.flatnonzero(~read_all(batch.marks) & batch.matching)
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
