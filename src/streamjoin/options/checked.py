@@ -19,6 +19,7 @@ from streamjoin.options.how import BY_NAME, INNER, How
 from streamjoin.options.options import STREAMS, Given, StreamOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.options.rules import (
+    check_aggregates,
     check_condition,
     check_emit,
     check_finite,
@@ -102,6 +103,7 @@ class JoinOptions:
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
         check_kind(given, window, emit)
+        check_aggregates(fields["aggregate"], window, times)
         check_rank(fields["keep"], fields["nearest"], condition, window, times is not None)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),

@@ -3,7 +3,7 @@
 Each message has the value, the rule and the way out. `values` checks each option by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from streamjoin.conditions import Band, Condition, Inequality, Residual, aliases
 from streamjoin.errors import ConditionError, StreamJoinError, WindowError
+from streamjoin.expressions.aggregates import parse_aggregates
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
 from streamjoin.options.values import GOALS, join_words, quote_words
@@ -186,6 +187,16 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
             f"late={given['late']!r} is for windows that look at event times; with "
             f"window={window!r} no row is late: leave it out"
         )
+
+
+def check_aggregates(pairs: Iterable[tuple[str, str]], window: Window | None, time: Any) -> None:
+    """Refuse what is no aggregate, and ones that go by a time that is not there."""
+    for each in parse_aggregates(pairs):
+        if each.function in ("first", "last") and window is None and time is None:
+            raise StreamJoinError(
+                f"aggregate {each.name!r}: {each.text} goes by the time of right rows; pass the "
+                "time columns as time=('left_column', 'right_column')"
+            )
 
 
 def check_keep(given: "Given", window: Window | None) -> None:

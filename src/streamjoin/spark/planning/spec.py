@@ -45,7 +45,6 @@ from streamjoin.spark.state.join_facts import (
     Facts,
     Request,
     describe_columns,
-    describe_kind,
 )
 from streamjoin.spark.tasks import choose_labels, state_partitions
 
@@ -160,7 +159,7 @@ class JoinSpec:
             "ordered": self.ordering and str(self.ordering),
             "cores": self.cores,
             "emit": config.emit if self.closes else None,
-            **describe_kind(config),
+            **request.given,
             **dict(request.settings),
         }
         return {name: value for name, value in facts.items() if value is not None}
