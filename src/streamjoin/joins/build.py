@@ -23,7 +23,7 @@ from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.outcomes.ranks import bind_ranking
 from streamjoin.joins.outcomes.reduction import Reduction
 from streamjoin.joins.pairs.candidates import Found
-from streamjoin.joins.pairs.deliver import Delivery, gather
+from streamjoin.joins.pairs.deliver import Delivery, Names, gather
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
 from streamjoin.joins.sliding.deferred import CountedManager, DeferredManager
@@ -34,7 +34,7 @@ from streamjoin.joins.tumbling.closed import ClosedRows
 from streamjoin.joins.tumbling.eager_window import EagerWindow, Recipe
 from streamjoin.joins.tumbling.join import TumblingJoin
 from streamjoin.keys.hashing import process_seed
-from streamjoin.keys.operands import Side
+from streamjoin.keys.operands import Schemas, Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key, check_ranges
 from streamjoin.plans.binding import bind, bind_order
@@ -76,22 +76,18 @@ def make_engine(
     seed: int | None = None,
     observer: LifeObserver | None = None,
     limits: Limits | None = None,
+    names: Names | None = None,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
     ``deliver`` is what becomes of matches, if not joined rows; with ``numbers`` rows are
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
-    each row; ``limits`` are those in use if None.
+    each row; ``limits`` are those in use if None; ``names`` are the columns of each side that are
+    given, all if None.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    aggregation = None
-    if config.aggregate:
-        aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    retracts = config.unmatched == "early"
-    outcome = Outcome(
-        config.how, schemas, config.indicator, config.late == "keep", aggregation, retracts
-    )
+    outcome = make_outcome(config, schemas, names)
     reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
@@ -145,6 +141,22 @@ def make_reduction(config: JoinOptions, plan: JoinPlan, outcome: Outcome) -> Red
     schemas = plan.schemas
     condition = config.condition(schemas["left"], schemas["right"])
     return Keep(bind_ranking(config, condition, plan), config.k)
+
+
+def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = None) -> Outcome:
+    """Make what gives pairs, and rows without one; ``names`` as in `make_engine`."""
+    aggregation = None
+    if config.aggregate:
+        aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
+    return Outcome(
+        config.how,
+        schemas,
+        config.indicator,
+        config.late == "keep",
+        aggregation,
+        config.unmatched == "early",
+        names,
+    )
 
 
 def make_closing(

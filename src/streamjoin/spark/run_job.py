@@ -33,8 +33,8 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.patience import patience
 from streamjoin.jobs.reading import load_job as load_job
-from streamjoin.options.ordering import Ordering
-from streamjoin.spark.planning.schemas import joined_struct
+from streamjoin.spark.api import check_options, describe_result
+from streamjoin.spark.planning.inputs import prepare_inputs
 from streamjoin.windows.durations import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
@@ -164,10 +164,11 @@ def _read_both(spark: SparkSession, job: Job) -> list[DataFrame]:
 def _make_empty_result(
     spark: SparkSession, left: DataFrame, right: DataFrame, job: Job
 ) -> DataFrame:
-    """Return a table with the columns of the matches, and no row."""
-    ordering = Ordering.parse(job.join.given["ordered"])
-    numbers = [] if ordering is None else ordering.names
-    return spark.createDataFrame([], joined_struct(left.schema, right.schema, numbers))
+    """Return a table with the columns of the result, and no row."""
+    wanted = job.join
+    config = check_options(left, wanted.on, wanted.window, wanted.time, wanted.given)
+    columns = describe_result(left, right, prepare_inputs(left, right, config))
+    return spark.createDataFrame([], columns)
 
 
 def _load(spark: SparkSession, source: Source) -> DataFrame:

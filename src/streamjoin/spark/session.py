@@ -28,7 +28,7 @@ ANSI = "spark.sql.ansi.enabled"
 
 _CHECKED: WeakSet[SparkSession] = WeakSet()  # sessions whose workers were checked
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "ModuleNotFoundError")
-_UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
+UTC = re.compile(r"(?i)Z|(Etc/)?(UTC|GMT|UT|UCT|Zulu|Universal|Greenwich)|[+-]0?0(:?00)?")
 
 
 def configure(
@@ -203,6 +203,6 @@ def semantic_settings(spark: SparkSession) -> tuple[tuple[str, str], ...]:
     """Return the settings that decide what an expression means."""
     zone = str(spark.conf.get(ZONE))
     return (
-        ("time zone", "UTC" if _UTC.fullmatch(zone) else zone),
+        ("time zone", "UTC" if UTC.fullmatch(zone) else zone),
         (ANSI, str(spark.conf.get(ANSI)).lower()),
     )

@@ -27,6 +27,7 @@ from sqlglot import exp
 from streamjoin.joins.outcomes.unequal_values import is_text, offset_width
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.closed_side import ClosedSide
+from streamjoin.joins.pairs.deliver import Names
 from streamjoin.kernels.compile import Flags, Int, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.plans.batches import in_one_piece, take_rows
@@ -78,9 +79,15 @@ def find_beside(left: Prepared, right: Prepared, kept: RowIds, threads: int) -> 
     return Found(without_residuals(left), stored, OneEach(kept, threads), names, [])
 
 
-def fetch_beside(found: Found, matches: OneEach, gives_all: bool) -> list[Slot]:
-    """Fetch the columns of right, in batches, beside the left rows that have kept one, or all."""
+def fetch_beside(
+    found: Found, matches: OneEach, gives_all: bool, names: Names | None = None
+) -> list[Slot]:
+    """Fetch the columns of right, in batches, beside the left rows that have kept one, or all.
+
+    With ``names``, of these columns only.
+    """
     right = in_one_piece(found.subwindow.rows.pieces, found.subwindow.rows.pieces[0].schema)
+    right = right if names is None else right.select(names["right"])
     size, shared = found.batch.plan.limits.block_pairs, shared_columns(found.batch.plan)
 
     def fetch(first: int) -> Slot:
@@ -91,6 +98,7 @@ def fetch_beside(found: Found, matches: OneEach, gives_all: bool) -> list[Slot]:
             lefts = np.flatnonzero(kept >= 0)
             left, kept, bits = take_rows(left, lefts), kept[lefts], None
         known = {name: left[other] for name, other in shared.items()}
+        left = left if names is None else left.select(names["left"])
         return left, fetch_columns(right, kept, bits, known), kept
 
     threads = threads_for(len(found.batch), matches.threads)

@@ -30,7 +30,14 @@ import pyarrow.compute as pc
 from streamjoin.errors import SchemaError
 from streamjoin.joins.outcomes.beside import OneEach, fetch_beside
 from streamjoin.joins.pairs.candidates import Found, Holder, confirm_pairs, name_pairs
-from streamjoin.joins.pairs.deliver import Claims, Delivery, concat_columns, gather, name_all_pairs
+from streamjoin.joins.pairs.deliver import (
+    Claims,
+    Delivery,
+    Names,
+    concat_columns,
+    gather,
+    name_all_pairs,
+)
 from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
@@ -75,13 +82,20 @@ class Outcome:
     keeps_late: bool = False
     aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     retracts: bool = False  # whether rows may be given, and taken back
+    names: Names | None = None  # the columns of each side that are given; all if None
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
 
     def __post_init__(self) -> None:
-        left, right = self.schemas["left"], self.schemas["right"]
-        columns = joined_schema(*map(optional, (left, right), SIDES, [self.how] * 2))
+        given = self.schemas
+        if self.names is not None:  # others may stand behind them
+            names = self.names
+            given = {side: select_fields(each, names[side]) for side, each in given.items()}
+        self.given: Schemas = given
+        columns = joined_schema(
+            *map(optional, (given["left"], given["right"]), SIDES, [self.how] * 2)
+        )
         if self.one_side is not None:
-            columns = self.schemas[self.one_side]
+            columns = given[self.one_side]
         if self.aggregation is not None:
             columns = pa.schema([*columns, *self.aggregation.fields])
         extra = [pa.field(MATCH, pa.string())] if self.indicator else []
@@ -114,22 +128,30 @@ class Outcome:
 
     def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
         """Return pairs, given by their two halves."""
-        return concat_columns(left, right, self.schema, self._extra(left.num_rows, BOTH))
+        extra = self._extra(left.num_rows, BOTH)
+        return concat_columns(
+            self.select("left", left), self.select("right", right), self.schema, extra
+        )
+
+    def select(self, side: Side, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows with the columns of a side that are given."""
+        return rows if self.names is None else rows.select(self.names[side])
 
     def aggregated(self, left: pa.RecordBatch, aggregates: list[pa.Array]) -> pa.RecordBatch:
         """Return left rows with their aggregates."""
-        arrays = [*left.columns, *aggregates, *self._extra(left.num_rows, BOTH)]
+        columns = self.select("left", left).columns
+        arrays = [*columns, *aggregates, *self._extra(left.num_rows, BOTH)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def alone(
         self, side: Side, rows: pa.RecordBatch, are_late: bool = False, op: str = GIVEN
     ) -> pa.RecordBatch:
         """Return rows of one side, with NULL for the other."""
-        columns = {side: rows.columns}
+        columns = {side: self.select(side, rows).columns}
         if self.aggregation is not None:
             columns["right"] = self.aggregation.of_nothing(rows.num_rows)
         elif self.one_side is None:
-            missing = [pa.nulls(rows.num_rows, each.type) for each in self.schemas[OTHER[side]]]
+            missing = [pa.nulls(rows.num_rows, each.type) for each in self.given[OTHER[side]]]
             columns[OTHER[side]] = missing
         arrays = [array for each in SIDES for array in columns.get(each, ())]
         arrays += self._extra(rows.num_rows, ONLY[side], are_late, op)
@@ -145,7 +167,7 @@ class Outcome:
 
     def fetch(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows of what was found."""
-        return gather(found, self.schema) if self.is_inner else self.gather(found)
+        return gather(found, self.schema, self.names) if self.is_inner else self.gather(found)
 
     def fetch_whole(self, found: Found) -> Iterator[Delivery]:
         """Do the same; left rows that have kept nothing come with those that have (`beside`)."""
@@ -154,7 +176,7 @@ class Outcome:
             yield from self.fetch(found)
             return
         gives_all = "left" in how.alone
-        rows = [self._beside(*each) for each in fetch_beside(found, kept, gives_all)]
+        rows = [self._beside(*each) for each in fetch_beside(found, kept, gives_all, self.names)]
         if gives_all:
             self.settle_all(found.batch)
         named = name_all_pairs(found) if found.batch.plan.names_rows else ()
@@ -173,9 +195,10 @@ class Outcome:
         for probes, rows in confirm_pairs(found):
             joined = []
             if self.how.gives_pairs:
+                names = None if self.names is None else self.names[OTHER[side]]
                 halves = {
-                    side: take_rows(found.batch.rows, probes),
-                    OTHER[side]: found.subwindow.rows.take(rows),
+                    side: take_rows(self.select(side, found.batch.rows), probes),
+                    OTHER[side]: found.subwindow.rows.take(rows, names),
                 }
                 joined = [self.joined(halves["left"], halves["right"])]
                 if found.mirrored:
@@ -186,6 +209,11 @@ class Outcome:
                 pairs=name_pairs(found, probes, rows),
                 claims=(Claims(found.batch, found.subwindow, probes, rows),),
             )
+
+    def claim(self, found: Found) -> Iterator[Delivery]:
+        """Only tell which rows to settle: the pairs are given elsewhere."""
+        for pairs in confirm_pairs(found):
+            yield Delivery(0, claims=(Claims(found.batch, found.subwindow, *pairs),))
 
     def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
         """Settle the rows of pairs; return those that a semi join gives, or that are taken back."""
@@ -249,6 +277,11 @@ class Outcome:
     def keep(self) -> None:
         """Note that what was settled is not taken back."""
         self.settled = []
+
+
+def select_fields(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return some fields of a schema."""
+    return pa.schema([schema.field(name) for name in names])
 
 
 def optional(schema: pa.Schema, side: Side, how: How) -> pa.Schema:

@@ -6,17 +6,26 @@ later meets the other, so the join is the union of two joins without a window::
 
     left came later     r.place between l.met - n and l.met - 1
     right came later    l.place between r.met - n and r.met - 1
+
+The upper ends only say who came later: of any two rows one did, and meets the other's place without
+looking. So the lower ends together say the same, in a single join, where rows count that match
+nothing. It is slower: neither end bounds the pairs that the other lets through.
 """
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from streamjoin.conditions import sqltext
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import find_distance
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.planning.computed_keys import ALIASES
 from streamjoin.spark.planning.inputs import backticks
+from streamjoin.spark.planning.schemas import arrow_schema
 
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"
+NUMBERS = {name + suffix for name in (PLACE, MET) for suffix in ("", "_right")}  # once joined
 
 
 def meeting_conditions(left: int, right: int) -> tuple[str, str]:
@@ -25,6 +34,19 @@ def meeting_conditions(left: int, right: int) -> tuple[str, str]:
         f"r.{PLACE} between l.{MET} - {right} and l.{MET} - 1",
         f"l.{PLACE} between r.{MET} - {left} and r.{MET} - 1",
     )
+
+
+def meeting_condition(left: int, right: int) -> str:
+    """Return one condition over the numbered tables that says what both say together."""
+    return f"r.{PLACE} >= l.{MET} - {right} and l.{PLACE} >= r.{MET} - {left}"
+
+
+def name_distance(left: DataFrame, right: DataFrame, config: JoinOptions) -> str:
+    """Return the distance of ``keep="nearest"``, which the meeting would hide."""
+    schemas = arrow_schema(left.schema, "left"), arrow_schema(right.schema, "right")
+    part = find_distance(config.condition(*schemas), has_time=False)
+    assert part is not None  # otherwise it was refused
+    return f"abs({sqltext.difference(part.left, part.right)})"
 
 
 def number_rows(

@@ -8,7 +8,7 @@ Spark's arithmetic on timestamps goes by local time, and so do the keys::
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -27,7 +27,7 @@ from streamjoin.expressions.parsing import read_expression
 from streamjoin.keys.operands import Side, quoted
 from streamjoin.keys.written_ranges import bind_ranges
 from streamjoin.spark.planning.schemas import arrow_schema, is_collated
-from streamjoin.spark.session import ZONE
+from streamjoin.spark.session import UTC, ZONE
 
 KEY = "__streamjoin_key_"  # and a number: columns that hold computed keys
 ALIASES: dict[Side, str] = {"left": "l", "right": "r"}
@@ -43,9 +43,9 @@ _OFFSETS = timedelta(hours=36)  # no two offsets of a zone lie further apart
 class ComputedKeys:
     """Turns key expressions that are not plain columns into columns that Spark computes.
 
-    Rows that fail a condition on one side are left out here, unless all rows are ``counted``: then
-    they stay, without keys, and `flags` says which they are. In sessions they have keys as well:
-    keys are not ``is_guarded``.
+    Rows that fail a condition on one side are left out here, but not of sides whose rows all are
+    ``counted``: there they stay, without keys, and `flags` says which they are. In sessions they
+    have keys as well: keys are not ``is_guarded``.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ComputedKeys:
         frames: dict[Side, DataFrame],
         filters: dict[Side, list[str]],
         schemas: dict[Side, pa.Schema],
-        counted: bool = False,
+        counted: Collection[Side] = (),
         is_guarded: bool = True,
     ) -> None:
         self.is_guarded = is_guarded
@@ -62,13 +62,14 @@ class ComputedKeys:
         for side, frame in frames.items():
             frame = frame.alias(ALIASES[side])
             guard = " AND ".join(f"({text})" for text in filters[side])
-            if guard and counted:
+            if guard and side in counted:
                 self.guards[side] = guard
             elif guard:
                 frame = frame.where(F.expr(guard))
             self.frames[side] = frame
         zone = frames["left"].sparkSession.conf.get(ZONE)
         self.clocks_change = not _FIXED.fullmatch(zone or "")
+        self.is_utc = bool(UTC.fullmatch(zone or ""))
         self.schemas = dict(schemas)
         self.names: dict[Side, dict[str, str]] = {"left": {}, "right": {}}
 
@@ -78,12 +79,12 @@ class ComputedKeys:
         None if no key can be: for text under a collation, or a type without an order.
         """
         texts: dict[Side, str] = {"left": part.left, "right": part.right}
-        kinds = {side: self._kind(side, text) for side, text in texts.items()}
+        kinds = {side: self.kind(side, text) for side, text in texts.items()}
         if any(is_collated(kind) for kind in kinds.values()):
             return None, False
-        texts = self._as_one_type(texts, kinds)
+        texts = self.as_one_type(texts, kinds)
         exact = True
-        if isinstance(part, Band) and self._goes_by_local_time(kinds):
+        if isinstance(part, Band) and self.goes_by_local_time(kinds):
             bounds = [bound for each in part.intervals for bound in each.bounds()]
             if all(bound.form == "difference" for bound in bounds):
                 texts = {side: f"CAST({text} AS timestamp_ntz)" for side, text in texts.items()}
@@ -101,16 +102,16 @@ class ComputedKeys:
         if any(name not in self.schemas[side].names for side, name in names.items()):
             return time  # binding the plan will refuse it
         texts = {side: quoted(ALIASES[side], name) for side, name in names.items()}
-        kinds = {side: self._kind(side, text) for side, text in texts.items()}
-        for side, text in self._as_one_type(texts, kinds).items():
+        kinds = {side: self.kind(side, text) for side, text in texts.items()}
+        for side, text in self.as_one_type(texts, kinds).items():
             if text != texts[side]:
-                names[side] = self._computed(side, text)
+                names[side] = self.add_column(side, text)
         return names["left"], names["right"]
 
     def flags(self) -> list[str]:
         """Return columns that say which rows may match, where rows were not left out."""
         return [
-            quoted(ALIASES[side], self._computed(side, text)) for side, text in self.guards.items()
+            quoted(ALIASES[side], self.add_column(side, text)) for side, text in self.guards.items()
         ]
 
     def frame(self, side: Side) -> DataFrame:
@@ -131,7 +132,8 @@ class ComputedKeys:
                 tree = read_expression(text, self.schemas["left"], self.schemas["right"])
                 yield name, tuple(sorted({each.name for each in tree.find_all(exp.Column)}))
 
-    def _goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:
+    def goes_by_local_time(self, kinds: dict[Side, DataType]) -> bool:
+        """Whether Spark subtracts values of these types by the clocks of a time zone."""
         return self.clocks_change and TimestampType() in kinds.values()
 
     def _column(self, side: Side, text: str) -> str:
@@ -139,15 +141,15 @@ class ComputedKeys:
         tree = read_expression(text, self.schemas["left"], self.schemas["right"])
         if isinstance(tree, exp.Column):
             return text
-        return quoted(ALIASES[side], self._computed(side, text))
+        return quoted(ALIASES[side], self.add_column(side, text))
 
-    def _computed(self, side: Side, text: str) -> str:
+    def add_column(self, side: Side, text: str) -> str:
         """Return the name of a column that holds an expression."""
         names = self.names[side]
         if text not in names:
             names[text] = f"{KEY}{ALIASES[side]}{len(names)}"
             self.schemas[side] = self.schemas[side].append(
-                pa.field(names[text], _arrow_type(self._kind(side, text), side))
+                pa.field(names[text], _arrow_type(self.kind(side, text), side))
             )
         return names[text]
 
@@ -155,12 +157,12 @@ class ComputedKeys:
         """Return an expression with its columns resolved, as Spark reads it."""
         return spark_text(read_expression(text, self.schemas["left"], self.schemas["right"]))
 
-    def _kind(self, side: Side, text: str) -> DataType:
+    def kind(self, side: Side, text: str) -> DataType:
         """Ask Spark for the type of an expression."""
         [field] = self.frames[side].select(F.expr(self._spark_text(text)).alias("key")).schema
         return field.dataType
 
-    def _as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
+    def as_one_type(self, texts: dict[Side, str], kinds: dict[Side, DataType]) -> dict[Side, str]:
         """Have Spark convert dates, times and text where the session's time zone decides."""
         types = {side: _arrow_type(kind, side) for side, kind in kinds.items()}
         common = common_type(types["left"], types["right"])

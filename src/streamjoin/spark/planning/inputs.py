@@ -7,28 +7,38 @@ it knows; Python sees columns only::
       left rows       where l.kind = 'x'                 a condition on one side: before the join
       key             ln(l.a) as a separate column       abs(l.`key` - r.b) <= 0.1 in the cores
       joined rows     where l.name like r.pattern        anything else: over the candidate pairs
+
+That is an inner join. Where rows are given that match nothing, none of them may be left out before
+the join: a column says which of them may match. And where it counts whether a row matches, or which
+of its matches are kept, nothing may be left out after the join: the cores check the pairs
+(`pair_expressions`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from sqlglot import exp
 
 from streamjoin.conditions import Band, Condition, Equality, Inequality, NotEqual, Residual
 from streamjoin.errors import SchemaError, StreamJoinError
-from streamjoin.expressions.parsing import read_expression, sides
-from streamjoin.keys.operands import Side, quoted
+from streamjoin.expressions.aggregates import parse_aggregates
+from streamjoin.expressions.parsing import qualify, read_expression, sides
+from streamjoin.joins.outcomes.outcome import MATCH
+from streamjoin.keys.operands import Schemas, Side, quoted
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.spark.planning.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
+from streamjoin.spark.planning.pair_expressions import PairExpressions
 from streamjoin.spark.planning.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
-from streamjoin.spark.state.join_facts import Request
+from streamjoin.spark.state.join_facts import Request, describe_kind
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ class Inputs:
     filters: tuple[tuple[Side, str], ...]  # conditions on one side's rows, applied to the frames
     computed: tuple[tuple[str, str], ...]  # key expressions, and the columns that hold them
     residuals: tuple[str, ...]  # conditions on joined rows
+    flagged: tuple[tuple[Side, str], ...] = ()  # conditions on one side's rows, in columns of flags
     request: Request | None = None  # as the user wrote it, if it was rewritten
 
     def plan(self) -> JoinPlan:
@@ -55,10 +66,11 @@ class Inputs:
         return joined_names(self.columns["left"], self.columns["right"])
 
     @property
-    def order_columns(self) -> list[str]:
-        """The columns after these that give the order of results, if they are ordered."""
+    def extra_columns(self) -> list[str]:
+        """The columns after these: what tells what rows are, and the order of pairs."""
         ordering = self.config.ordering
-        return [] if ordering is None else ordering.names
+        match = [MATCH] if self.config.indicator else []
+        return match + ([] if ordering is None else ordering.names)
 
 
 def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> Inputs:
@@ -75,7 +87,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
             )
     condition = config.condition(schemas["left"], schemas["right"])
     filters: dict[Side, list[str]] = {"left": [], "right": []}
-    residuals: list[str] = []
+    pairwise: list[exp.Expression] = []
     for part in condition.residuals:
         tree = read_expression(part.expression, schemas["left"], schemas["right"])
         used = sides(tree)
@@ -84,10 +96,8 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         elif used <= {"l"}:
             filters["left"].append(spark_text(tree))
         else:
-            residuals.append(spark_text(tree))
-    counted = config.follows_rows or (  # rows that cannot match make sessions longer
-        left.isStreaming and (config.is_counted or config.ordering is not None)
-    )
+            pairwise.append(tree)
+    counted = find_counted(config, left.isStreaming)
     keys = ComputedKeys(frames, filters, schemas, counted, is_guarded=not config.follows_rows)
     parts: list[Keyed] = []
     for each in (*condition.equalities, *condition.ranges()):
@@ -95,14 +105,20 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         if keyed is not None:
             parts.append(keyed)
         if not exact:
-            tree = read_expression(each.sql(), schemas["left"], schemas["right"])
-            residuals.append(spark_text(tree))
+            pairwise.append(read_expression(each.sql(), schemas["left"], schemas["right"]))
+    inside: list[Residual] = []
+    residuals = [spark_text(tree) for tree in pairwise]
+    kept: dict[str, Any] = {}
+    if needs_every_pair(config):
+        pairs = PairExpressions(keys, left.sparkSession)
+        inside = [Residual(pairs.bind(tree, "condition")) for tree in pairwise]
+        residuals, kept = [], bind_kept(config, pairs, schemas)
     computed = Condition(
         tuple(part for part in parts if isinstance(part, Equality)),
         tuple(part for part in parts if isinstance(part, Band)),
         tuple(part for part in parts if isinstance(part, Inequality)),
         tuple(part for part in parts if isinstance(part, NotEqual)),
-        tuple(Residual(flag) for flag in keys.flags()),
+        (*(Residual(flag) for flag in keys.flags()), *inside),
     )
     has_key = bool(parts) or config.is_timed
     check_equality(config.algorithm, bool(computed.equalities), config.on)
@@ -111,17 +127,50 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
     time = config.time and keys.compute_times(config.time)
     read = tuple(keys.columns_read())
     is_evaluated = bool(read or residuals or any(filters.values()))
+    conditions = [(side, text) for side, texts in filters.items() for text in texts]
     settings = semantic_settings(left.sparkSession) if is_evaluated else ()
     return Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
-        replace(config, on=computed.sql(), time=time),
+        replace(config, on=computed.sql(), time=time, **kept),
         keys.schemas,
-        tuple((side, text) for side, texts in filters.items() for text in texts if not counted),
+        tuple(each for each in conditions if each[0] not in counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
-        Request(config.on, config.time, read, settings),
+        tuple(each for each in conditions if each[0] in counted),
+        Request(config.on, config.time, read, settings, describe_kind(config)),
     )
+
+
+def bind_kept(config: JoinOptions, pairs: PairExpressions, schemas: Schemas) -> dict[str, Any]:
+    """Return distance and aggregates over columns that the cores have."""
+    left, right = schemas["left"], schemas["right"]
+    nearest = config.nearest
+    if nearest is not None:
+        nearest = pairs.bind(read_expression(nearest, left, right), "nearest")
+    aggregates = []
+    for each in parse_aggregates(config.aggregate):
+        text = each.text
+        if each.argument is not None:
+            argument = pairs.bind(qualify(each.argument, left, right), f"aggregate {each.name!r}")
+            text = f"{each.function}({argument})"
+        aggregates.append((each.name, text))
+    return {"nearest": nearest, "aggregate": tuple(aggregates)}
+
+
+def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:
+    """Return the sides of which no row may be left out before the join."""
+    if config.follows_rows:  # rows that cannot match make sessions longer
+        return frozenset(SIDES)
+    if is_streaming and (config.is_counted or config.ordering is not None):
+        return frozenset(SIDES)
+    late = config.how.sides if config.late == "keep" else ()
+    return config.how.alone.union(late)
+
+
+def needs_every_pair(config: JoinOptions) -> bool:
+    """Whether it must be known inside the join which pairs match: not if pairs are all there is."""
+    return bool(config.how.follows) or config.reduces or config.late == "keep"
 
 
 def choose_routing(
@@ -195,11 +244,11 @@ def filter_joined(joined: DataFrame, inputs: Inputs) -> DataFrame:
         )
         for side in SIDES
     ]
-    order = inputs.order_columns
-    paired = joined.select(*structs, *order)
+    extra = inputs.extra_columns
+    paired = joined.select(*structs, *extra)
     for text in inputs.residuals:
         paired = paired.where(F.expr(text))
-    return paired.select(*flatten(pairs), *order)
+    return paired.select(*flatten(pairs), *extra)
 
 
 def flatten(pairs: dict[Side, list[tuple[str, str]]]) -> Sequence[Column]:

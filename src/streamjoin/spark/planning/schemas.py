@@ -9,7 +9,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     DataType,
-    LongType,
     MapType,
     StringType,
     StructField,
@@ -35,18 +34,6 @@ def arrow_schema(schema: StructType, side: str) -> pa.Schema:
             f"the {side} input has a column that cannot be passed to Python ({error}); drop it, "
             "or cast it to a type that Arrow has"
         ) from error
-
-
-def joined_struct(left: StructType, right: StructType, numbers: Iterable[str] = ()) -> StructType:
-    """Return left's fields, then right's, then columns of whole numbers with the given names.
-
-    Right names that clash get ``_right``. Every column may be NULL: rows that carry metrics have no
-    values.
-    """
-    names = [*joined_names(left.names, right.names), *numbers]
-    kinds = [field.dataType for field in (*left.fields, *right.fields)]
-    kinds += [LongType()] * (len(names) - len(kinds))
-    return StructType([StructField(*field) for field in zip(names, kinds, strict=True)])
 
 
 def joined_names(left: Iterable[str], right: Iterable[str]) -> list[str]:

@@ -35,7 +35,7 @@ from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.ordered_rows import OrderedManager
-from streamjoin.spark.planning.schemas import joined_names
+from streamjoin.spark.planning.results import result_schema
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.session import PARTITIONS
@@ -159,6 +159,7 @@ class JoinSpec:
             "ordered": self.ordering and str(self.ordering),
             "cores": self.cores,
             "emit": config.emit if self.closes else None,
+            **request.given,
             **dict(request.settings),
         }
         return {name: value for name, value in facts.items() if value is not None}
@@ -173,17 +174,16 @@ class JoinSpec:
 
     @property
     def _deliver(self) -> Callable[[Found, pa.Schema], Iterator[Delivery]]:
-        names: Names = dict(zip(SIDES, self.columns, strict=True))
-        return partial(_gather, names=names, schema=self.result_schema, ordering=self.ordering)
+        return partial(_gather, names=self.names, schema=self.result_schema, ordering=self.ordering)
 
-    def make_manager(self, plan: JoinPlan) -> Manager:
-        """Return what joins tables, with a result of the user's columns."""
-        schema = self.result_schema
+    def make_manager(self, engine: Engine) -> Manager:
+        """Return what joins tables, with the result of an engine."""
+        outcome, schema = engine.outcome, self.result_schema
 
         def deliver(found: Found) -> Iterator[Delivery]:
-            return self._deliver(found, schema)
+            return self._deliver(found, schema) if outcome.is_inner else outcome.gather(found)
 
-        return make_closed_rows(self.config, plan, deliver).make_manager(plan, 1)
+        return make_closed_rows(self.config, engine.plan, deliver).make_manager(engine.plan, 1)
 
     def make_observer(self, core: int) -> LifeObserver | None:
         """Return who gets to know what becomes of a core's rows, in one attempt."""
@@ -193,27 +193,27 @@ class JoinSpec:
         """Return an engine without rows, with a result of the user's columns."""
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
-        return make_engine(
+        engine = make_engine(
             self.config,
             self.schemas,
             deliver=deliver,
             numbers=self.numbered,
             manager=manager,
             observer=observer,
+            names=self.names,
         )
+        engine.outcome.schema = self.result_schema
+        return engine
+
+    @property
+    def names(self) -> Names:
+        """The columns of each side that users know."""
+        return dict(zip(SIDES, self.columns, strict=True))
 
     @property
     def result_schema(self) -> pa.Schema:
-        """The Arrow schema of joined rows."""
-        fields = [
-            schema.field(name)
-            for schema, names in zip((self.left, self.right), self.columns, strict=True)
-            for name in names
-        ]
-        names = joined_names(*self.columns)
-        order = [] if self.ordering is None else self.ordering.fields()
-        joined = [field.with_name(name) for field, name in zip(fields, names, strict=True)]
-        return pa.schema([*joined, *order])
+        """The Arrow schema of the result."""
+        return result_schema(self.config, self.schemas, self.names, self.ordering)
 
     def route_keys(self, batch: Prepared) -> Keys:
         """Return the key by which each row is stored."""
@@ -259,7 +259,8 @@ def _gather(
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec, with hashes that are this process's secret."""
     plan = make_plan(spec.config, spec.schemas)
-    return replace(plan, names_rows=spec.observe is not None)
+    follows = spec.config.how.follows
+    return replace(plan, names_rows=spec.observe is not None, follows=follows)
 
 
 @lru_cache(maxsize=32)

@@ -15,14 +15,22 @@ computed key, also the columns that it is made of.
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.options import EntryPoint, Kinds, LateRows
+
 FORMAT, CONDITION, COLUMNS = "format", "condition", ("left columns", "right columns")
 
 Facts = dict[str, Any]
+
+
+class GivenRows(Kinds, LateRows, total=False):
+    """The options of what a join gives."""
+
 
 _TOKEN = re.compile(
     r"""\s+ | --[^\n]* | /\*.*?\*/
@@ -61,16 +69,27 @@ class Request:
     time: tuple[str, str] | None
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()  # computed keys, and the columns they read
     settings: tuple[tuple[str, str], ...] = ()  # of the session; none if Spark evaluates nothing
+    given: Facts = field(default_factory=dict)  # what the result is, see `describe_kind`
 
 
 def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
     """Return name and type of each column; for computed keys, also what they are made of."""
     sources = dict(request.keys)
     columns = []
-    for field in schema:
-        names, text = sources.get(field.name, ()), type_name(field.type)
-        columns.append([field.name, f"{text} of {', '.join(names)}" if names else text])
+    for each in schema:
+        names, text = sources.get(each.name, ()), type_name(each.type)
+        columns.append([each.name, f"{text} of {', '.join(names)}" if names else text])
     return columns
+
+
+def describe_kind(config: JoinOptions) -> Facts:
+    """Return what is given of pairs and rows, as far as it is not what it is without options."""
+    options = EntryPoint("", GivenRows).table
+    return {
+        name: option.write(value)
+        for name, option in options.items()
+        if (value := getattr(config, option.field or name)) != option.read(name, option.default)
+    }
 
 
 def type_name(kind: pa.DataType) -> str:
