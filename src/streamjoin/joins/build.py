@@ -70,6 +70,7 @@ def make_engine(
     observer: LifeObserver | None = None,
     limits: Limits | None = None,
     names: Names | None = None,
+    names_settled: bool = False,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
@@ -77,11 +78,18 @@ def make_engine(
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
     each row; ``limits`` are those in use if None; ``names`` are the columns of each side that are
-    given, all if None.
+    given, all if None; with ``names_settled``, `Outcome.told` names the rows that are settled.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    plan = replace(plan, names_rows=observer is not None, follows=config.how.follows)
+    plan = replace(
+        plan,
+        names_rows=observer is not None,
+        follows=config.how.follows,
+        names_settled=names_settled,
+    )
     outcome = make_outcome(config, schemas, names)
+    if names_settled:
+        outcome.told = {"left": [], "right": []}
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None

@@ -113,6 +113,7 @@ class JoinPlan:
     seed: int = FIXED  # of hashes
     follows: frozenset[Side] = frozenset()  # sides for whose rows it counts whether they match
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
+    names_settled: bool = False  # whether rows that are settled are told, by their ordinals
     limits: Limits = DEFAULT_LIMITS
 
     def seeded(self, seed: int) -> "JoinPlan":

@@ -320,7 +320,7 @@ def make_chains(
             sizes_of(window, plan, side, cores),
             first,
             new_index,
-            numbered,
+            numbered or (plan.names_settled and side in plan.follows),
             side in plan.follows,
         )
         for side in SIDES

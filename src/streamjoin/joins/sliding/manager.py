@@ -267,7 +267,8 @@ class Manager(SlidingExecutor):
                 for held, rows in self.chains[side].take_due(bound):
                     ids = rows.astype(np.int32)
                     assert held.marks is not None
-                    yield Alone(side, held.rows.take(ids), Settled(held.marks, ids))
+                    ordinals = held.ordinals_of(ids) if self.plan.names_settled else None
+                    yield Alone(side, held.rows.take(ids), Settled(held.marks, ids), ordinals)
 
     def due_bounds(self, clock: Clock) -> dict[Side, int]:
         """Return before which time, or ordinal, nothing can match rows any more by now."""
