@@ -20,6 +20,7 @@ import pyarrow as pa
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch
+from streamjoin.plans.marks import read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.preparing import prepare
 from streamjoin.spark.api import make_spec
@@ -214,7 +215,8 @@ class Cluster:
             assert held.arrived == manifests[0].arrived or not self.spec.numbered
         for store in self.stores.values():
             manifest = store.manifest
-            listed = [segment.id for segment in manifest.segments] if manifest else []
+            kept = [*manifest.segments, *manifest.marks] if manifest else []
+            listed = [each.id for each in kept]
             assert sorted(store.segments) == sorted(listed)
             assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
@@ -222,6 +224,7 @@ class Cluster:
                 if isinstance(cached.engine.executor, Manager):
                     for chain in cached.engine.chains.values():
                         chain.check()
+                    check_marks(cached)
 
     def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
         self.metrics = Metrics()
@@ -238,7 +241,7 @@ class Cluster:
         rows = []
         for label, store in self.stores.items():
             for timer in sorted(store.timers):
-                if timer <= self.watermark:
+                if timer < self.watermark:
                     store.timers.discard(timer)
                     rows += self._task(label, expire)
         return rows
@@ -302,6 +305,17 @@ def open_envelope(row: dict[str, Any], task: int) -> tuple[int, Parcel]:
     """Return the label of a core and the parcel that a task has sent it."""
     values = {name: row[name] for name in Parcel._fields}
     return row["core"], Parcel(**{**values, "task": task})
+
+
+def check_marks(cached: cache.CachedEngine) -> None:
+    """Assert that the marks in an engine are those that its book has for the state."""
+    plan = cached.engine.plan
+    for side in plan.follows if plan.names_settled else ():
+        for subwindow in cached.engine.chains[side]:
+            ordinals, book = subwindow.ordinals.values, cached.book.sides[side]
+            settled = read_all(subwindow.marks)
+            kept = ordinals >= book.base  # pages before are not needed any more, or not yet
+            assert (settled[kept] == cached.book.read(side, ordinals[kept])).all()
 
 
 def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:
