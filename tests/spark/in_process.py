@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from streamjoin.joins.sliding.manager import Manager
@@ -32,6 +33,7 @@ from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import SCHEMA, Parcel
+from streamjoin.spark.state import mark_pages
 from streamjoin.spark.state.segments import Manifest
 from streamjoin.spark.tables import (
     Placement,
@@ -314,7 +316,7 @@ def check_marks(cached: cache.CachedEngine) -> None:
         for subwindow in cached.engine.chains[side]:
             ordinals, book = subwindow.ordinals.values, cached.book.sides[side]
             settled = read_all(subwindow.marks)
-            kept = ordinals >= book.base  # pages before are not needed any more, or not yet
+            kept = np.isin(ordinals >> mark_pages.PAGE_BITS, list(book.ids))
             assert (settled[kept] == cached.book.read(side, ordinals[kept])).all()
 
 

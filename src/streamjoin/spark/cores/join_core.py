@@ -340,6 +340,9 @@ class JoinCore:
             self.metrics.cache_hits += 1
         cached.note_segments(segments)
         cached.engine.restore_arrived(self.manifest.arrived)
+        if cached.engine.outcome.how.alone:
+            for _ in cached.engine.executor.take_due(self.told):
+                pass  # given before; the state may not even have marks of them any more
         self._observe(cached.engine)
         return cached
 
@@ -358,9 +361,6 @@ class JoinCore:
                 assert subwindow.marks is not None
                 settled = cached.book.read(side, subwindow.ordinals.values)
                 subwindow.marks.settle(np.flatnonzero(settled))
-        if self.plan.follows:
-            for _ in cached.engine.executor.take_due(self.told):
-                pass  # given before; the state may not even have marks of them any more
         return sides is not None
 
     def _take_lives_back(self, engine: Engine, batches: dict[Side, Prepared]) -> None:
