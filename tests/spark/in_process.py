@@ -33,8 +33,7 @@ from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import SCHEMA, Parcel
-from streamjoin.spark.state import mark_pages
-from streamjoin.spark.state.segments import Manifest
+from streamjoin.spark.state.segments import Manifest, list_numbers
 from streamjoin.spark.tables import (
     Placement,
     SideSample,
@@ -222,11 +221,11 @@ class Cluster:
             assert sorted(store.segments) == sorted(listed)
             assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
-            for cached in worker.values():
+            for owner, cached in worker.items():
                 if isinstance(cached.engine.executor, Manager):
                     for chain in cached.engine.chains.values():
                         chain.check()
-                    check_marks(cached)
+                    check_marks(cached, self.stores[int(owner.rpartition("/")[2])].manifest)
 
     def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
         self.metrics = Metrics()
@@ -309,15 +308,21 @@ def open_envelope(row: dict[str, Any], task: int) -> tuple[int, Parcel]:
     return row["core"], Parcel(**{**values, "task": task})
 
 
-def check_marks(cached: cache.CachedEngine) -> None:
-    """Assert that the marks in an engine are those that its book has for the state."""
+def check_marks(cached: cache.CachedEngine, manifest: Manifest | None) -> None:
+    """Assert that the marks in an engine are those that its book has for the state.
+
+    What the state has of rows that have left is what their pages had when these were last needed.
+    """
     plan = cached.engine.plan
     for side in plan.follows if plan.names_settled else ():
         for subwindow in cached.engine.chains[side]:
-            ordinals, book = subwindow.ordinals.values, cached.book.sides[side]
+            ordinals = subwindow.ordinals.values
             settled = read_all(subwindow.marks)
-            kept = np.isin(ordinals >> mark_pages.PAGE_BITS, list(book.ids))
-            assert (settled[kept] == cached.book.read(side, ordinals[kept])).all()
+            known = cached.book.read(side, ordinals)
+            assert (known <= settled).all()
+            if manifest is not None and cached.batch == manifest.batch:
+                held = np.isin(ordinals, list_numbers(manifest.of(side)))
+                assert (settled[held] == known[held]).all()
 
 
 def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:

@@ -118,8 +118,9 @@ class Timeline:
                     assert each[place] not in self.overdue
                     if each[place] is not None:
                         assert self.is_due(side, row, watermark)
-            late = {id_ for id_, row in rows.items() if self.is_due(side, row, watermark)}
-            self.overdue |= late
+            if watermark > 1:  # no timer goes off in the first millisecond of 1970
+                due = (id_ for id_, row in rows.items() if self.is_due(side, row, watermark))
+                self.overdue.update(due)
 
     def is_due(self, side, row, watermark):
         if row["t"] is None or self.unable[side == "right"](row):

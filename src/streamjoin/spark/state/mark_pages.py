@@ -95,7 +95,13 @@ class SideBook:
             set_numbers(self.bits, self.base, numbers, self.changed, PAGE_BITS)
 
     def keep(self, pages: set[int]) -> None:
-        """Forget all pages but these."""
+        """Forget all pages but these: none must know more than what the state has.
+
+        A page that no row is in may get new ones.
+        """
+        for number in range(self.first, self.first + self.changed.size):
+            if number not in pages:
+                self.page(number)[:] = 0
         last = self.first + self.changed.size
         first = min((each for each in pages if each >= self.first), default=last)
         if first > self.first:
