@@ -23,6 +23,7 @@ from streamjoin.spark.planning.arrival_order import (
     meeting_conditions,
     number_rows,
 )
+from streamjoin.spark.planning.homes import check_reduced, limit_cores
 from streamjoin.spark.planning.inputs import (
     Inputs,
     backticks,
@@ -32,7 +33,6 @@ from streamjoin.spark.planning.inputs import (
     prepare_inputs,
     range_part,
 )
-from streamjoin.spark.planning.homes import check_reduced, limit_cores
 from streamjoin.spark.planning.results import result_struct
 from streamjoin.spark.planning.schemas import arrow_schema
 from streamjoin.spark.planning.spec import JoinSpec

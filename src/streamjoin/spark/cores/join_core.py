@@ -547,12 +547,10 @@ class JoinCore:
                 assert batch.ordinals is not None
                 runs = [(int(batch.ordinals[places[0]]), places.size)]
             rows = stored if places.size == len(batch) else take_rows(stored, places)
-            write_segments(
-                self.store, manifest, self.moment.batch, batch.side, rows, last, runs
-            )
+            write_segments(self.store, manifest, self.moment.batch, batch.side, rows, last, runs)
 
     def cut_segments(self, batch: Prepared) -> list[Positions]:
-        """Return the rows of each segment: those far ahead in time apart, since they stay longer."""
+        """Return the rows of each segment: those far ahead in time apart, as they stay longer."""
         every, times = np.arange(len(batch)), batch.times
         if times is None or not times.size:
             return [every] if every.size else []

@@ -16,7 +16,9 @@ def limit_cores(config: JoinOptions, plan: JoinPlan, routing: str, cores: int | 
     if reason is None:
         return cores
     if (cores or 1) > 1:
-        raise StreamJoinError(f"cores={cores} for {reason}, so one core has to see them all; leave cores out")
+        raise StreamJoinError(
+            f"cores={cores} for {reason}, so one core has to see them all; leave cores out"
+        )
     return 1
 
 

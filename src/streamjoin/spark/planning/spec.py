@@ -107,7 +107,9 @@ class JoinSpec:
         """The schema of each side's rows in an engine, which knows guests."""
         if not self.has_guests:
             return self.schemas
-        return {side: each.append(pa.field(HOME, pa.bool_())) for side, each in self.schemas.items()}
+        return {
+            side: each.append(pa.field(HOME, pa.bool_())) for side, each in self.schemas.items()
+        }
 
     @property
     def cores(self) -> int:
