@@ -47,6 +47,7 @@ import numpy as np
 
 from streamjoin.joins.executor import Batches, Clock, Holdings, SlidingExecutor
 from streamjoin.joins.messages import Gathered, Part, Problem, Span, Step
+from streamjoin.joins.outcomes.outcome import Alone
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.split.executor import (
@@ -305,6 +306,10 @@ class Handshake(SlidingExecutor):
     def nbytes(self) -> int:
         """Bytes that all chains hold."""
         return self.holdings.nbytes
+
+    def take_due(self, clock: Clock) -> Iterator[Alone]:
+        """Give nothing: only inner joins are compared."""
+        return iter(())
 
     def expire(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""

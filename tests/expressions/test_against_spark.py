@@ -475,6 +475,8 @@ table(
     l.a like 'a.c'
     l.a like 'a\\%c'
     l.a not like 'a%'
+    l.a like substring(r.a, 1, 1) || '%'
+    l.a not like '_' || substring(r.a, 2, 1) || '%'
     l.a in ('abc', 'ABC')
     l.a in ('abc', null)
     least(l.a, r.a)

@@ -10,6 +10,7 @@ Arrow IPC stream::
     open/left        the rows of windows that are open, tumbling or sessions
     waiting/0/left   a batch that waits for the other side's schema
     collected/left   rows that wait in batch mode
+    kept/pairs       count windows: the best pairs so far (`outcomes.kept_store`), with their ranks
     living/left      if the lives of rows are observed (`joins.lives`), those that have not ended
 
 Key columns are not saved: they are computed again from the rows.
@@ -161,6 +162,8 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
             named = [batch.ordinals for batch in batches if batch.ordinals is not None]
             if named and engine.lives is not None:
                 files[f"open/{side}/ordinals"] = write_ordinals(np.concatenate(named))
+    if executor.store is not None:
+        files.update((f"kept/{name}", write(each)) for name, each in executor.store.saved.items())
     for core, pair in enumerate(chain_pairs):
         for side in sides:
             for number, held in enumerate(pair[side]):
@@ -284,6 +287,10 @@ def load_engine(
         refuse_unless(chains.keys() == sides, "a stream is neither left nor right")
         for side, chain in chains.items():
             load_chain(engine, pair[side], side, f"{core}/{side}", chain, files)
+    if executor.store is not None:
+        saved_parts = [name for name in files if name.startswith("kept/")]
+        kept = {name.removeprefix("kept/"): batch_of(files[name]) for name in saved_parts}
+        executor.store.restore(kept)
     if executor.turns:
         check_turns(saved["turns"])
         executor.restore_turns(saved["turns"])

@@ -128,10 +128,11 @@ class StreamJoin:
         under way are lost. No rows are, except for one item of the source that may have been read
         and not yet pushed.
 
-        When the source is exhausted, rows that wait in batch mode are joined, and tumbling and
-        session windows are closed as by `finish`: their last matches come, and all later rows
-        would be late. With ``finish=False`` they stay open, for another source or for `push`.
-        Sliding windows have given all their matches by then, and take more rows in any case.
+        When the source is exhausted, rows that wait in batch mode are joined. Tumbling and session
+        windows are closed then as by `finish`, and rows without a match are given, if the join
+        gives such: all later rows would be late. With ``finish=False`` it all stays open, for
+        another source or for `push`. Sliding windows that give nothing but matches have given them
+        by then, and take more rows in any case.
 
         With PIM-Trees, threads share the trees and take tasks of ``task_rows`` rows each from a
         common queue; matches come in order of arrival. If you set `threads` meanwhile, threads join
@@ -155,7 +156,7 @@ class StreamJoin:
                 yield from self._punctuated(delivered)
         for sides in steps:
             yield from self._punctuated_steps(self._push_step(*sides))
-        if finish and state.config.closes:
+        if finish and state.config.ends:
             yield from self._punctuated_steps(self._last_step(state.finish))
         elif engine is not None and engine.collector.count:
             yield from self._punctuated_steps(self._last_step(state.flush))

@@ -159,7 +159,9 @@ def threads_of(engine: Engine, task_rows: int) -> Streaming | None:
         engine.settle()
     if engine.plan.residuals:  # they may fail on values, and then nothing may be stored
         return None
-    if not engine.outcome.is_inner:  # steps follow each other without waiting, and rows settle last
+    if (
+        engine.plan.defers or not engine.outcome.is_inner
+    ):  # steps follow each other without waiting, and rows settle last
         return None
     return engine.executor.streaming or SharedStream.of(engine, task_rows)
 

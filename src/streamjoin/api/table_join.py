@@ -1,6 +1,7 @@
 """What users call to join two finite tables."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import Clock, Deliver
 from streamjoin.joins.lives import LifeObserver
 from streamjoin.joins.outcomes.outcome import leftovers
+from streamjoin.joins.outcomes.reduction import reduce_set
 from streamjoin.joins.pairs.deliver import leave_and_name
 from streamjoin.kernels.interrupts import hold_signals, pass_signals
 from streamjoin.keys.operands import Side
@@ -21,6 +23,7 @@ from streamjoin.options.options import TABLES, TableOptions
 from streamjoin.options.signatures import show_options
 from streamjoin.options.values import ColumnPair
 from streamjoin.plans.batches import as_batch, check_unique
+from streamjoin.plans.prepared import Prepared
 from streamjoin.windows import Window
 
 Batches = dict[Side, pa.RecordBatch]
@@ -100,20 +103,31 @@ def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Delive
     engine.arrive(push)
     followed = engine.follow_rows(push.prepared)
     if config.is_counted:  # arrival decides
-        items = engine.executor.probe(followed, engine.numbers, deliver)
+        items = _probe_counted(engine, followed, deliver)
     else:
         for batch in followed.values():
             batch.arrival = None  # all of the other table's rows
         if engine.executor.closing is not None:
             items = engine.executor.closing.join_all(followed, deliver)
         else:
-            items = make_closed_rows(config, engine.plan, deliver).join(followed, deliver)
+            closed = make_closed_rows(config, engine.plan, deliver, reduction=engine.reduction)
+            items = closed.join(followed, deliver)
     for item in items:
         yield engine.take(item)
     yield from engine.give_left_out(push)
     for alone in leftovers(followed):
         yield engine.take(alone)
     engine.end_lives(Clock({}, is_over=True))
+
+
+def _probe_counted(
+    engine: Engine, followed: dict[Side, Prepared], deliver: Deliver
+) -> Iterator[Any]:
+    """Find the matches of tables in a count window, or what they are reduced to."""
+    find = partial(engine.manager.search, followed, engine.numbers)
+    if engine.reduction is None:
+        return find(deliver)
+    return reduce_set(engine.reduction, followed, find, deliver)
 
 
 def _open(

@@ -16,11 +16,15 @@ from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.outcomes.keep import Keep
 from streamjoin.joins.outcomes.outcome import Outcome
+from streamjoin.joins.outcomes.ranks import bind_ranking
+from streamjoin.joins.outcomes.reduction import Reduction
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery, Names, gather
 from streamjoin.joins.sessions.join import SessionJoin
 from streamjoin.joins.sliding.chain import Chain, make_chains
+from streamjoin.joins.sliding.deferred import CountedManager, DeferredManager
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.self_join import SelfJoin
 from streamjoin.joins.split.executor import SplitExecutor
@@ -81,11 +85,14 @@ def make_engine(
     given, all if None; with ``names_settled``, `Outcome.told` names the rows that are settled.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
+    reduction = make_reduction(config, plan)
     plan = replace(
         plan,
         names_rows=observer is not None,
         follows=config.how.follows,
         names_settled=names_settled,
+        ranked=frozenset() if reduction is None else reduction.parts,
+        defers=reduction is not None and not config.closes,
     )
     outcome = make_outcome(config, schemas, names)
     if names_settled:
@@ -104,13 +111,16 @@ def make_engine(
 
     join: Executor
     symmetric = None
-    if is_self and plan.same_keys and not plan.follows:
+    if is_self and plan.same_keys and not plan.follows and reduction is None:
         symmetric = symmetry(config, config.condition(schemas["left"], schemas["right"]))
     if config.joins_apart(plan):
-        join = make_closing(config, plan, given)
+        join = make_closing(config, plan, given, reduction)
     elif config.is_split:
         managers = [Manager(plan, chains(), given, threads, chooses) for _ in range(config.cores)]
         join = SplitExecutor(managers, ordering, schema)
+    elif reduction is not None:
+        kind = DeferredManager if plan.counted is None else CountedManager
+        join = kind(plan, chains(), given, threads, chooses, reduction=reduction)
     elif symmetric is not None:
         join = SelfJoin(plan, chains(), given, threads, chooses, symmetric)
     else:
@@ -119,7 +129,16 @@ def make_engine(
     wait = None if config.batch_us is None else config.batch_us / 1e6
     collector = Collector(config.batch_rows, wait)
     lives = None if observer is None else RowLives(plan, observer)
-    return Engine(plan, join, outcome, order, numbers, collector, lives)
+    return Engine(plan, join, outcome, order, numbers, collector, lives, reduction)
+
+
+def make_reduction(config: JoinOptions, plan: JoinPlan) -> Reduction | None:
+    """Return what becomes of all pairs of a left row together; None if each is given by itself."""
+    if config.keep == "all":
+        return None
+    schemas = plan.schemas
+    condition = config.condition(schemas["left"], schemas["right"])
+    return Keep(bind_ranking(config, condition, plan), config.k)
 
 
 def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = None) -> Outcome:
@@ -128,11 +147,11 @@ def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = No
 
 
 def make_closing(
-    config: JoinOptions, plan: JoinPlan, deliver: Deliver
+    config: JoinOptions, plan: JoinPlan, deliver: Deliver, reduction: Reduction | None = None
 ) -> TumblingJoin | SessionJoin:
     """Return what joins windows that close, without an index."""
     adviser = adviser_of(config)
-    closed = make_closed_rows(config, plan, deliver, adviser)
+    closed = make_closed_rows(config, plan, deliver, adviser, reduction)
     if plan.longest_pause is not None:
         return SessionJoin(plan, closed, deliver, config.emit == "eager", adviser)
     if config.emit == "close" or (config.emit == "auto" and config.algorithm in LAZY):
@@ -148,7 +167,11 @@ def make_closing(
 
 
 def make_closed_rows(
-    config: JoinOptions, plan: JoinPlan, deliver: Deliver, adviser: Adviser | None = None
+    config: JoinOptions,
+    plan: JoinPlan,
+    deliver: Deliver,
+    adviser: Adviser | None = None,
+    reduction: Reduction | None = None,
 ) -> ClosedRows:
     """Return what joins rows that are all there."""
     structure = "auto" if config.algorithm in BY_EQUALITY else config.algorithm
@@ -165,7 +188,7 @@ def make_closed_rows(
             return None
         return make_lazy(judge.choose_closed(sides), threads)
 
-    return ClosedRows(plan, make_manager, choose, config.threads)
+    return ClosedRows(plan, make_manager, choose, config.threads, reduction)
 
 
 def adviser_of(config: JoinOptions) -> Adviser:

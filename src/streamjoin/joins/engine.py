@@ -34,6 +34,7 @@ from streamjoin.joins.collector import Collector
 from streamjoin.joins.executor import Clock, Deliver, Executor, Streaming
 from streamjoin.joins.lives import RowLives
 from streamjoin.joins.outcomes.outcome import Alone, Outcome
+from streamjoin.joins.outcomes.reduction import Reduction
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivered, Delivery, LeftInPlace, leave_and_name
 from streamjoin.joins.sliding.chain import Chain
@@ -105,8 +106,10 @@ class Engine:
         numbers: bool = False,
         collector: Collector | None = None,
         lives: RowLives | None = None,
+        reduction: Reduction | None = None,
     ) -> None:
         self.plan, self.executor, self.outcome, self.order = plan, executor, outcome, order
+        self.reduction = reduction  # if a left row's pairs count together
         self.lives = lives  # if what becomes of each row is to be told
         self.numbers = numbers or plan.counted is not None or lives is not None
         self.streaming: Streaming | None = None  # has the windows while a source is read
@@ -501,7 +504,7 @@ class Engine:
             return
         clock = self.clock
         try:
-            if self.plan.closes:
+            if self.plan.closes or self.plan.defers:
                 for item in self.executor.close(clock, deliver):
                     yield self.take(item)
         except StreamJoinError:

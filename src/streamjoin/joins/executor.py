@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from streamjoin.choice.decision_tree import Decision
 from streamjoin.joins.outcomes.outcome import Alone
+from streamjoin.joins.outcomes.reduction import Store
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import Keys
@@ -227,6 +228,11 @@ class Executor(Protocol):
         ...
 
     @property
+    def store(self) -> Store | None:
+        """What left rows have found so far, where that is kept beside the windows."""
+        ...
+
+    @property
     def turns(self) -> dict[Side, dict[str, int]]:
         """Which core's turn it is to store, if there are several."""
         ...
@@ -321,6 +327,11 @@ class OnePiece:
     @property
     def streaming(self) -> Streaming | None:
         """The executor itself, if its steps need not wait for each other."""
+        return None
+
+    @property
+    def store(self) -> Store | None:
+        """What left rows have found so far, where that is kept beside the windows."""
         return None
 
     @property

@@ -23,6 +23,7 @@ from streamjoin.options.rules import (
     check_emit,
     check_finite,
     check_kind,
+    check_rank,
     check_spread,
     check_tuning,
     check_window,
@@ -88,16 +89,20 @@ class JoinOptions:
         if isinstance(window, str):
             window = parse_window(window)
         times, fields = read_pair("time", time), given.fields | fixed
-        check_window(window, time, given.asked)
-        check_spread(window, fields)
+        reduces = fields["keep"] != "all" or bool(fields["aggregate"])
+        check_window(window, time, given.asked, reduces)
+        check_spread(window, fields, reduces)
         algorithm, emit = fields["algorithm"], fields.get("emit")
         optimize, tuning = fields.get("optimize", cls.optimize), dict(fields["tuning"])
         if is_finite:
             check_finite(algorithm)
-        check_condition(read_condition(on, window), algorithm, times is not None)
+        is_timed = window is not None and window.is_timed
+        condition = read_condition(on, window)
+        check_condition(condition, algorithm, is_timed)
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
         check_kind(given, window, emit)
+        check_rank(fields["keep"], fields["nearest"], condition, window, times is not None)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),
             "window": window,
@@ -157,6 +162,16 @@ class JoinOptions:
     def closes(self) -> bool:
         """Whether windows close as a whole."""
         return self.window is not None and self.window.closes
+
+    @property
+    def reduces(self) -> bool:
+        """Whether all pairs of a left row count together, not each by itself."""
+        return self.keep != "all" or bool(self.aggregate)
+
+    @property
+    def ends(self) -> bool:
+        """Whether the end of the streams gives what was not given before."""
+        return self.closes or self.reduces or bool(self.how.alone)
 
     @property
     def is_counted(self) -> bool:

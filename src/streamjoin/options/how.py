@@ -16,9 +16,12 @@ Spark's spellings are understood as well, with and without underscores: ``leftou
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.keys.operands import OTHER, Side
+
+if TYPE_CHECKING:  # what is imported here is imported for ``--help``, and that must be quick
+    from streamjoin.keys.operands import Side
 
 
 @dataclass(frozen=True)
@@ -27,33 +30,36 @@ class How:
 
     name: str
     gives_pairs: bool = False
-    alone: frozenset[Side] = frozenset()  # sides whose rows are given if they match nothing
-    met: Side | None = None  # the side whose rows are given, once, if they match something
+    alone: "frozenset[Side]" = frozenset()  # sides whose rows are given if they match nothing
+    met: "Side | None" = None  # the side whose rows are given, once, if they match something
 
     @property
-    def follows(self) -> frozenset[Side]:
+    def follows(self) -> "frozenset[Side]":
         """The sides for whose rows it counts whether they have a match."""
         return self.alone | {self.met} if self.met is not None else self.alone
 
     @property
-    def sides(self) -> tuple[Side, ...]:
+    def sides(self) -> "tuple[Side, ...]":
         """The sides whose columns are in the result."""
         if self.gives_pairs:
             return ("left", "right")
         return tuple(self.follows)
 
     @property
-    def one_side(self) -> Side | None:
+    def one_side(self) -> "Side | None":
         """The side whose columns are the result, if the other has none in it."""
         return None if self.gives_pairs else self.sides[0]
 
     @property
-    def dropped(self) -> Side | None:
+    def dropped(self) -> "Side | None":
         """The side whose columns are not in the result."""
-        return None if self.gives_pairs else OTHER[self.sides[0]]
+        if self.gives_pairs:
+            return None
+        return "right" if self.sides[0] == "left" else "left"
 
 
-LEFT, RIGHT = frozenset[Side](["left"]), frozenset[Side](["right"])
+LEFT: "frozenset[Side]" = frozenset(["left"])
+RIGHT: "frozenset[Side]" = frozenset(["right"])
 INNER = How("inner", gives_pairs=True)
 EVERY_HOW = (
     INNER,

@@ -3,14 +3,14 @@
 Each message has the value, the rule and the way out. `values` checks each option by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from streamjoin.conditions import Condition, Residual, aliases
+from streamjoin.conditions import Band, Condition, Inequality, Residual, aliases
 from streamjoin.errors import ConditionError, StreamJoinError, WindowError
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
@@ -33,8 +33,11 @@ def list_examples(is_timed: bool | None = None) -> str:
     return join_words(each.example for each in WINDOWS if is_timed in (None, each.is_timed))
 
 
-def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
-    """Refuse what is not a window, and columns or delays that the window cannot use, or lacks."""
+def check_window(window: Any, time: Any, options: Mapping[str, Any], reduces: bool = False) -> None:
+    """Refuse what is not a window, and columns or delays that the window cannot use, or lacks.
+
+    Tables need no window for ``time`` if it tells which matches count, where a join ``reduces``.
+    """
     if window is not None and not isinstance(window, Window):
         raise WindowError(
             f"window={window!r} is not a window; pass {', '.join(each.example for each in WINDOWS)}"
@@ -46,7 +49,7 @@ def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
             f"{window} needs the event-time columns of both sides; pass them as "
             "time=('left_column', 'right_column')"
         )
-    if time is not None and not timed:
+    if time is not None and not timed and not (window is None and reduces):
         raise WindowError(
             f"time={time!r} has no use with window={window!r}; pass {list_windows(is_timed=True)}, "
             "or leave time out"
@@ -64,8 +67,13 @@ def check_window(window: Any, time: Any, options: Mapping[str, Any]) -> None:
         )
 
 
-def check_spread(window: Window | None, fields: Mapping[str, Any]) -> None:
-    """Refuse cores and an order of results for windows that close."""
+def check_spread(window: Window | None, fields: Mapping[str, Any], reduces: bool = False) -> None:
+    """Refuse cores and an order of results for windows that close, and where a join reduces."""
+    if reduces and (fields.get("cores") or 1) > 1:
+        raise StreamJoinError(
+            f"cores={fields['cores']} spread the matches of a left row over several windows, and "
+            "keep and aggregate look at all of them; leave cores out, and give it threads"
+        )
     is_ordered = fields.get("ordered", "none") != "none"
     if window is not None and window.closes and (fields.get("cores") or is_ordered):
         raise WindowError(
@@ -155,10 +163,16 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
             f"indicator=True tells pairs from rows without a match, and {what} gives no pairs; "
             "leave it out"
         )
+    check_keep(given, window)
     if emit in ("eager", "auto") and (keep != "all" or aggregate):
         raise StreamJoinError(
             f"emit={emit!r} asks for matches as rows arrive, and which of them count is known at "
             "the end of the window only; leave emit out"
+        )
+    if given["algorithm"] in EAGER and (keep != "all" or aggregate):
+        raise StreamJoinError(
+            f"algorithm={given['algorithm']!r} returns matches as rows arrive, and which of them "
+            "count is known at the end of the window only; leave algorithm out"
         )
     if plain.has("ordered"):
         for name in ("how", "keep", "aggregate", "late"):
@@ -174,6 +188,36 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
         )
 
 
+def check_keep(given: "Given", window: Window | None) -> None:
+    """Refuse to keep some matches of what cannot be told in time."""
+    how, keep = given["how"], given["keep"]
+    follows_right = "right" in how.follows
+    if keep != "all" and follows_right and window is not None and not window.is_timed:
+        if given.entry.name == "join_tables":
+            return
+        raise WindowError(
+            f"how={how.name!r} waits for right rows until no left row can keep them any more, and "
+            f"with keep={keep!r} and {window} that may be long after they have left the window; "
+            "use a TimeWindow, or a how that looks at left rows: 'inner', 'left', 'left_semi' or "
+            "'left_anti'"
+        )
+
+
+def check_rank(
+    keep: str, nearest: str | None, condition: Condition, window: Window | None, has_time: bool
+) -> None:
+    """Refuse to keep the best matches where nothing tells which these are."""
+    has_arrival = window is not None and not window.is_timed
+    if keep in ("first", "last") and not (has_time or has_arrival):
+        raise StreamJoinError(
+            f"keep={keep!r} goes by the time of the right row; pass the time columns as "
+            "time=('left_column', 'right_column')"
+        )
+    unknown = any("" in aliases(part.expression) for part in condition.residuals)
+    if keep == "nearest" and nearest is None and not unknown:
+        find_distance(condition, has_time)
+
+
 @dataclass(frozen=True)
 class Plain:
     """Tells which options are not what they are if nobody asks for anything."""
@@ -184,6 +228,27 @@ class Plain:
         """Whether an option is there and was set to something else than its default."""
         option = self.given.entry.table.get(name)
         return option is not None and self.given[name] != option.read(name, option.default)
+
+
+def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | None:
+    """Return the condition's only band, or else its only inequality; None goes by time."""
+    bands = [part for part in condition.ranges() if isinstance(part, Band)]
+    inequalities = [part for part in condition.ranges() if isinstance(part, Inequality)]
+    found: Sequence[Band | Inequality] = bands or inequalities
+    if len(found) > 1:
+        what = "bands" if bands else "inequalities"
+        texts = ", ".join(f"abs({each.left} - {each.right})" for each in found)
+        raise StreamJoinError(
+            f"keep='nearest' needs a distance, and the condition has {len(found)} {what}; say "
+            f"which one counts with nearest='...', such as {texts}"
+        )
+    if not found and not has_time:
+        raise StreamJoinError(
+            "keep='nearest' needs a distance, and the condition has no band and no inequality; "
+            "say what it is with nearest='...', such as 'abs(l.x - r.x)', or pass the time columns "
+            "as time=('left_column', 'right_column')"
+        )
+    return found[0] if found else None
 
 
 def check_finite(algorithm: str) -> None:

@@ -112,6 +112,8 @@ class JoinPlan:
     closes: bool = False  # `Window.closes`
     seed: int = FIXED  # of hashes
     follows: frozenset[Side] = frozenset()  # sides for whose rows it counts whether they match
+    ranked: frozenset[int] = frozenset()  # range parts whose keys rank pairs: rows keep them
+    defers: bool = False  # sliding windows: left rows wait until no pair can come any more
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
     names_settled: bool = False  # whether rows that are settled are told, by their ordinals
     limits: Limits = DEFAULT_LIMITS
@@ -146,7 +148,14 @@ class JoinPlan:
         """Return the least time on each side that rows from ``watermark`` on can still meet."""
         assert self.time_part is not None
         [(low, high)] = self.ranges[self.time_part].exact
-        return {"left": watermark + int(low), "right": watermark - int(high)}
+        left = watermark + int(low)
+        # A left row that waits looks for its matches when it is no longer needed itself.
+        return {"left": left, "right": (left if self.defers else watermark) - int(high)}
+
+    @property
+    def marked(self) -> "frozenset[Side]":
+        """The sides whose rows have marks: of left rows that wait, these tell which were given."""
+        return self.follows | {"left"} if self.defers else self.follows
 
     @property
     def window_part(self) -> WindowPart | None:

@@ -255,6 +255,13 @@ class Prepared:
         return self if self.marks is not None else replace(self, marks=Marks(len(self)))
 
 
+def without_residuals(batch: Prepared) -> Prepared:
+    """Return the same rows under a plan that knows of pairs that they match."""
+    if not batch.plan.has_residuals:
+        return batch
+    return replace(batch, plan=replace(batch.plan, residuals=(), compared=()))
+
+
 def concatenate(batches: Sequence[Prepared]) -> Prepared:
     """Return the rows of some batches of one side as one batch, to be sorted once."""
     first = batches[0]

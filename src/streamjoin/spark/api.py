@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Unpack
+from functools import reduce
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,17 +18,23 @@ from streamjoin.options.values import ColumnPair
 from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.explain import explain_join
-from streamjoin.spark.planning.arrival_order import meeting_conditions, number_rows
+from streamjoin.spark.planning.arrival_order import (
+    meeting_condition,
+    meeting_conditions,
+    number_rows,
+)
+from streamjoin.spark.planning.homes import check_reduced, limit_cores
 from streamjoin.spark.planning.inputs import (
     Inputs,
     backticks,
     choose_routing,
     filter_joined,
+    needs_every_pair,
     prepare_inputs,
     range_part,
 )
 from streamjoin.spark.planning.results import result_struct
-from streamjoin.spark.planning.schemas import arrow_schema, joined_names
+from streamjoin.spark.planning.schemas import arrow_schema
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.session import check_session, check_workers, demand_full_retry
 from streamjoin.spark.state.checkpoint import read_saved_table
@@ -93,7 +100,7 @@ def join(
         processor = ClosingProcessor if spec.closes else JoinProcessor
         joined = join_streams(inputs, spec, output, processor)
     elif config.is_counted:
-        return join_counted(left, right, config, routing, cores)
+        return join_counted(left, right, config, given)
     else:
         inputs = prepare_inputs(left, right, config)
         specs = table_spec(inputs, routing)
@@ -170,9 +177,7 @@ def make_spec(
     )
 
 
-def join_counted(
-    left: DataFrame, right: DataFrame, config: JoinOptions, routing: str, cores: int | None
-) -> DataFrame:
+def join_counted(left: DataFrame, right: DataFrame, config: JoinOptions, given: Given) -> DataFrame:
     """Join two tables in a count window."""
     assert config.window is not None
     order, counts = config.order, config.window.shape.counts
@@ -187,18 +192,16 @@ def join_counted(
         {"left": arrow_schema(left.schema, "left"), "right": arrow_schema(right.schema, "right")},
     )
     numbered = number_rows(left, right, order)
-    names = [backticks(name) for name in joined_names(left.columns, right.columns)]
-    halves = [
-        join(
-            *numbered,
-            on=f"({config.on}) and {meeting}",
-            algorithm=config.algorithm,
-            routing=routing,
-            cores=cores,
-        ).select(*names)
-        for meeting in meeting_conditions(*counts)
+    result = result_struct({"left": left.schema, "right": right.schema}, config)
+    names = [backticks(name) for name in result.names]
+    options: Any = {name: each for name, each in given.asked.items() if name != "order"}
+    is_whole = needs_every_pair(config)
+    meetings = [meeting_condition(*counts)] if is_whole else meeting_conditions(*counts)
+    parts = [
+        join(*numbered, on=f"({config.on}) and {meeting}", **options).select(*names)
+        for meeting in meetings
     ]
-    return halves[0].union(halves[1])
+    return reduce(DataFrame.union, parts)
 
 
 def check_frames(left: DataFrame, right: DataFrame) -> None:
@@ -258,13 +261,8 @@ def stream_spec(
         )
     partitions = check_session(spark, cores)
     kind, _ = choose_routing(plan, config, routing, tables=False)
-    if plan.longest_pause is not None and not plan.equalities:
-        if (cores or 1) > 1:
-            raise StreamJoinError(
-                f"cores={cores} for {config.window} and a condition without an equality: any row "
-                "can belong to any session, so one core has to see them all; leave cores out"
-            )
-        cores = 1
+    check_reduced(config)
+    cores = limit_cores(config, plan, kind, cores)
     part = range_part(plan, tables=False) if kind == "range" else None
     chosen = choose_labels(cores or partitions, partitions)
     return make_spec(inputs, kind, part, chosen, name, has_fixed_cores=cores is not None)

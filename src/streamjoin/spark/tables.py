@@ -13,8 +13,23 @@ stored parcels come first; probing parcels then go through one by one, and need 
 sorts for this, but SQL does not promise that an order lasts through `mapInArrow`, and there are
 engines that drop it: so the order is checked with every parcel.
 
-Where the lives of rows are observed (`joins.lives`), a probing row lives at the core that would
-store it, and goes there even if its ranges do not. All rows of a core end with it.
+A core knows of a row all that it matches if the row is at *home* there, at the core of its key, and
+the rows of the other side came to all cores that their ranges touch. Pairs are found once where one
+side is at home, whichever it is: the stored one. If rows count that match nothing, or something, or
+the best of their matches, it is their side. In a full join both sides are at home somewhere and
+guests elsewhere, and a pair is given where its left row is at home::
+
+    how                 at home    everywhere they match    given when
+    inner               stored     the other                found
+    left, left_semi     left       right                    the last parcel has probed, if left is
+    right, right_anti   right      left                     stored; else with their own parcel
+    full                both       both                     the same, by side
+
+So stored rows may be guests (`Role.GUEST`), and probing ones at home (`Role.LIVE`). Rows that
+cannot match anything are dealt to cores, if they are given at all.
+
+Where the lives of rows are observed (`joins.lives`), all rows are at home somewhere, and go there
+even if their ranges do not. All rows of a core end with it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,13 +45,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from streamjoin.errors import StreamJoinError
-from streamjoin.joins.engine import Engine
+from streamjoin.joins.engine import Engine, PreparedPush
 from streamjoin.joins.executor import Clock
+from streamjoin.joins.outcomes.outcome import Alone, leftovers
 from streamjoin.joins.pairs.deliver import Delivery
+from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import choose_chain
-from streamjoin.joins.sliding.subwindow import Subwindow
 from streamjoin.kernels.compile import Flags, Keys
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import group_by_bytes, in_one_piece
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
@@ -101,6 +118,13 @@ def draw_sample(frame: DataFrame, spec: JoinSpec, side: Side) -> SideSample:
     return SideSample(rows, prepare(spec.routing_plan(), side, batch))
 
 
+def find_complete(config: JoinOptions, stored: Side) -> frozenset[Side]:
+    """Return the sides whose rows are at home in one core, and have all their matches there."""
+    if config.keep != "all" or config.aggregate:
+        return frozenset(["left"])
+    return config.how.follows or frozenset([stored])
+
+
 @dataclass(frozen=True)
 class Placement:
     """Where the rows of two tables go: which side is stored, and by what table it is spread."""
@@ -111,7 +135,7 @@ class Placement:
 
 def place_tables(spec: JoinSpec, samples: dict[Side, SideSample], cores: int | None) -> Placement:
     """Decide from samples which side is stored, and on how many cores if ``cores`` is None."""
-    stored: Side = min(SIDES, key=lambda side: samples[side].rows)
+    stored = choose_stored(spec, samples)
     rows = samples[stored].rows
     if cores is None:
         cores = 1
@@ -124,6 +148,16 @@ def place_tables(spec: JoinSpec, samples: dict[Side, SideSample], cores: int | N
     # Probing rows are work too: where they crowd, cells should be small.
     keys = [weigh_keys(spec, each, rows) for each in samples.values()]
     return Placement(stored, RoutingTable.from_sample(np.concatenate(keys), cores))
+
+
+def choose_stored(spec: JoinSpec, samples: dict[Side, SideSample]) -> Side:
+    """Return the smaller side, unless every core would have to store all of it, and it is large."""
+    stored: Side = min(SIDES, key=lambda side: samples[side].rows)
+    config = spec.config
+    if config.keep != "all" or config.aggregate:
+        return "right"  # a left row's matches are compared once it has probed them all
+    is_everywhere = spec.routing == "split" and stored not in find_complete(config, stored)
+    return OTHER[stored] if is_everywhere and samples[stored].rows > CORE_ROWS else stored
 
 
 def weigh_keys(spec: JoinSpec, sample: SideSample, rows: float) -> Keys:
@@ -153,26 +187,33 @@ class TablePacker:
     def _pack_round(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Role, bytes]]:
         """Yield core, role and data of each parcel."""
         batch = prepare(self.spec.routing_plan(), self.side, rows)
-        home = Role.STORE if self.side == self.placement.stored else Role.LIVE
-        for role, shares in self._share_rows(batch, home):
+        for role, shares in self._share_rows(batch):
             for core, share in enumerate(split_rows(batch.rows, shares)):
                 if share.num_rows:
                     yield core, role, pack_rows(share)
-        if self.spec.observe is not None:
+        if self.spec.observe is not None or self.side in self.spec.config.how.alone:
             for core, data in pack_unable(self.spec, rows, batch):
-                yield core, home, data
+                yield core, self._roles[0], data
 
-    def _share_rows(self, batch: Prepared, home: Role) -> Iterator[tuple[Role, Shares]]:
+    @property
+    def _roles(self) -> tuple[Role, Role]:
+        """What rows are at home, and elsewhere."""
+        is_stored = self.side == self.placement.stored
+        return (Role.STORE, Role.GUEST) if is_stored else (Role.LIVE, Role.PROBE)
+
+    def _share_rows(self, batch: Prepared) -> Iterator[tuple[Role, Shares]]:
         """Yield the rows that each core gets, by role."""
+        home, guest = self._roles
+        complete = find_complete(self.spec.config, self.placement.stored)
         table, keys = self.placement.table, self.spec.route_keys(batch)
         cells = table.cells(keys)
-        owners = np.full(len(batch), -1, np.int32)  # none: these rows are not stored
-        if home == Role.STORE or self.spec.observe is not None:
+        owners = np.full(len(batch), -1, np.int32)  # none: these rows are not at home anywhere
+        if self.side in complete or self.spec.observe is not None:
             owners = table.owners(cells, batch.rows)
             yield home, table.share_stored(owners)
-        if home != Role.STORE:
+        if OTHER[self.side] in complete:
             ranges = self.spec.route_ranges(batch, keys)
-            yield Role.PROBE, table.share_probing(ranges, cells, owners)
+            yield guest, table.share_probing(ranges, cells, owners)
 
 
 @dataclass(frozen=True)
@@ -195,7 +236,7 @@ class TableCores:
         for batch in batches:
             columns = (batch[name].to_pylist() for name in ("core", "role", "side"))
             for core, role, side, data in zip(*columns, batch["data"], strict=True):
-                if (core, role) < last or (role == Role.STORE) != (side == stored):
+                if (core, role) < last or (role <= Role.STORE) != (side == stored):
                     raise StreamJoinError(
                         f"a parcel of role {role} and side {side} came to core {core} after one of "
                         f"role {last[1]} to core {last[0]}: this engine does not keep the order of "
@@ -211,21 +252,24 @@ class TableCores:
         has_sessions = engine.plan.longest_pause is not None
         join = self._join_sessions if has_sessions else self._join_stored
         with engine.attempt_whole():
-            for delivery in join(engine, parcels):
-                yield from engine.take(delivery).rows
+            for item in join(engine, parcels):
+                yield from engine.take(item).rows
             engine.end_lives(Clock({}, is_over=True))
 
     def _admit(
         self, engine: Engine, side: Side, rows: Sequence[pa.RecordBatch], are_guests: bool = False
-    ) -> Prepared:
+    ) -> PreparedPush:
         """Prepare rows and count them; tell of them, if anyone wants to know."""
         push = engine.prepare({side: in_one_piece(rows, self.spec.schemas[side])})
         push.prepared[side].arrival = None  # they meet all rows of the other side
         engine.arrive(push, mark_no_home if are_guests else None)
         engine.count(push)
-        return push.prepared[side]
+        push.prepared.update(engine.follow_rows(push.prepared))
+        return push
 
-    def _join_sessions(self, engine: Engine, parcels: Iterator[RoleData]) -> Iterator[Delivery]:
+    def _join_sessions(
+        self, engine: Engine, parcels: Iterator[RoleData]
+    ) -> Iterator[Delivery | Alone]:
         """Join all rows of a core at once: any of them may make a session longer.
 
         None of them is a guest: rows of one group have one hash, and so one core.
@@ -233,42 +277,89 @@ class TableCores:
         assert engine.executor.closing is not None
         pieces: dict[Side, list[pa.RecordBatch]] = {}
         for role, data in parcels:
-            side = self.stored if role == Role.STORE else OTHER[self.stored]
+            side = self.stored if role <= Role.STORE else OTHER[self.stored]
             pieces.setdefault(side, []).append(unpack_rows(data.as_buffer())[0])
-        batches = {side: self._admit(engine, side, rows) for side, rows in pieces.items()}
+        batches: dict[Side, Prepared] = {}
+        for side, rows in pieces.items():
+            push = self._admit(engine, side, rows)
+            yield from engine.give_left_out(push)
+            batches |= push.prepared
         yield from engine.executor.closing.join_all(batches)
+        yield from leftovers(batches)
 
-    def _join_stored(self, engine: Engine, parcels: Iterator[RoleData]) -> Iterator[Delivery]:
+    def _join_stored(
+        self, engine: Engine, parcels: Iterator[RoleData]
+    ) -> Iterator[Delivery | Alone]:
         """Sort the rows to store into indexes, and let the others probe them as they come.
 
-        There is one index, unless the rows are more than fit into one batch of Arrow data.
+        There is one index for those at home here and one for guests, unless they are more than fit
+        into one batch of Arrow data.
         """
-        pieces: list[pa.RecordBatch] = []
+        pieces: dict[int, list[pa.RecordBatch]] = {Role.STORE: [], Role.GUEST: []}
         first: list[RoleData] = []  # that probes
         for role, data in parcels:
-            if role != Role.STORE:
+            if role > Role.STORE:
                 first = [(role, data)]
                 break
-            pieces.append(unpack_rows(data.as_buffer())[0])
-        if engine.lives is None and not (pieces and first):
+            pieces[role].append(unpack_rows(data.as_buffer())[0])
+        follows, probing = engine.plan.follows, OTHER[self.stored]
+        tells_all = engine.lives is not None or bool(follows)
+        if not tells_all and not (any(pieces.values()) and first):
             return
-        groups = group_by_bytes(pieces, PORTION_BYTES)
-        batches = [self._admit(engine, self.stored, group) for group in groups]
-        batches = [stored for stored in batches if len(stored)]
-        if engine.lives is None and not batches:
-            return
-        manager = self.spec.make_manager(engine)
-        windows: list[Subwindow] = []
+        held: dict[int, list[Prepared]] = {}
+        for role, own in pieces.items():
+            held[role] = []
+            for group in group_by_bytes(own, PORTION_BYTES):
+                push = self._admit(engine, self.stored, group, role == Role.GUEST)
+                yield from engine.give_left_out(push)
+                held[role] += [each for each in push.prepared.values() if len(each)]
+        windows: StoredRows | None = None
         for role, data in chain(first, parcels):
             rows, are_guests = unpack_rows(data.as_buffer())[0], role == Role.PROBE
-            batch = self._admit(engine, OTHER[self.stored], [rows], are_guests)
-            if not (len(batch) and batches):
+            push = self._admit(engine, probing, [rows], are_guests)
+            yield from engine.give_left_out(push)
+            batch = push.prepared[probing]
+            if len(batch) and any(held.values()):
+                windows = windows or StoredRows(engine, self.spec.make_manager(engine), held, batch)
+                yield from windows.join(batch, are_guests)
+            if probing in follows and not are_guests:
+                yield from leftovers({probing: batch})
+        for batch in held[Role.STORE]:
+            yield from leftovers({self.stored: batch})
+
+
+class StoredRows:
+    """The stored rows of a core in indexes, those at home there and guests."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        manager: Manager,
+        held: dict[int, list[Prepared]],
+        batch: Prepared,
+    ) -> None:
+        self.outcome, self.manager = engine.outcome, manager
+        self.is_full = len(engine.plan.follows) > 1
+        every = [*held[Role.STORE], *held[Role.GUEST]]
+        own = choose_chain(manager, every[0], batch)
+        self.windows = {
+            role: [own.standalone_subwindow(stored) for stored in batches]
+            for role, batches in held.items()
+        }
+
+    def join(self, batch: Prepared, are_guests: bool) -> Iterator[Delivery]:
+        """Let rows probe; two guests have no business with each other.
+
+        In a full join, a pair is given where its left row is at home. Elsewhere it only tells its
+        right row that there is one.
+        """
+        self.manager.sort_batches([batch])
+        for role, windows in self.windows.items():
+            if are_guests and role == Role.GUEST:
                 continue
-            if not windows:
-                own = choose_chain(manager, batches[0], batch)
-                windows = [own.standalone_subwindow(stored) for stored in batches]
-            manager.sort_batches([batch])
-            yield from manager.probe_targets([(batch, windows)])
+            is_left_guest = are_guests if batch.side == "left" else role == Role.GUEST
+            deliver = self.outcome.claim if self.is_full and is_left_guest else None
+            yield from self.manager.probe_targets([(batch, windows)], deliver)
 
 
 def mark_no_home(_: Side, ordinals: Keys) -> Flags:

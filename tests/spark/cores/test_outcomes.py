@@ -71,7 +71,9 @@ def result(pairs, left, right, how):
     if kind.one_side:
         side = kind.one_side
         every = Counter(row["id"] for row in rows[side])
-        return Counter({(id_,): n for id_, n in every.items() if (id_ in met[side]) == bool(kind.met)})
+        return Counter(
+            {(id_,): n for id_, n in every.items() if (id_ in met[side]) == bool(kind.met)}
+        )
     found = Counter(pairs)
     for side in kind.alone:
         for row in rows[side]:
@@ -198,7 +200,9 @@ def pairs_within(left, right, predicate, before, after):
 )
 def test_time_windows(seed, how, name, cores, routing, before, after, delay, algorithm):
     on, predicate = CONDITIONS[name]
-    if how == "full" and (routing == "split" or name in ("inequality", "two inequalities", "not equal")):
+    if how == "full" and (
+        routing == "split" or name in ("inequality", "two inequalities", "not equal")
+    ):
         cores = 1
     join = make_join(
         on, TIMED, cores, routing, how=how, algorithm=algorithm,
@@ -239,7 +243,9 @@ def test_count_windows(seed, how, name, cores, sizes, order, algorithm):
     # Rows that are still in their window may find matches, so they wait.
     sides = dict(zip(("left", "right"), zip(*steps, strict=True), strict=True))
     for side, batches in sides.items():
-        rows = [row for batch in batches for row in sorted(batch, key=lambda row: row[order or "id"])]
+        rows = [
+            row for batch in batches for row in sorted(batch, key=lambda row: row[order or "id"])
+        ]
         waiting = rows[-sizes[side == "right"] :]
         unable = UNABLE[name][side == "right"]
         sides[side] = [row for row in rows if row not in waiting or unable(row)]
@@ -285,7 +291,9 @@ def test_tumbling_windows(seed, how, name, cores, length, delay, kind):
         options["algorithm"] = kind
         if kind == "pmj_jb":
             options["tuning"] = {"delta": 6}
-    join = make_join(on, TIMED, cores, how=how, window=sj.TumblingWindow(length), time="t", **options)
+    join = make_join(
+        on, TIMED, cores, how=how, window=sj.TumblingWindow(length), time="t", **options
+    )
 
     def due(side, row, watermark):
         return watermark >= (row["t"] // length + 1) * length

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ from streamjoin.errors import ConditionError
 from streamjoin.expressions.casts import cast
 from streamjoin.expressions.datatypes import INT32, STRING, kind, name
 from streamjoin.expressions.values import (
+    NoAnswerError,
     TypeMismatchError,
     Value,
     from_numbers,
@@ -78,7 +80,7 @@ def _slice(word: str, start: int, size: int) -> str:
 
 
 def compare_rows(function: Callable[[str, str], bool]) -> Callable[[Value, Value], Value]:
-    """startswith, endswith, contains: both arguments may be columns."""
+    """startswith, endswith, contains, like: both arguments may be columns."""
 
     def operate(a: Value, b: Value) -> Value:
         words, parts = as_string(a), as_string(b)
@@ -91,12 +93,25 @@ def compare_rows(function: Callable[[str, str], bool]) -> Callable[[Value, Value
 
 def like(a: Value, pattern: str) -> Value:
     """``a LIKE pattern``: % is any text, _ one character, a backslash takes either literally."""
-    regex = like_regex(pattern)
+    regex = rf"(?s)\A{like_regex(pattern)}\z"
     return typed(pc.match_substring_regex(as_string(a), regex))
 
 
+def is_like(text: str, pattern: str) -> bool:
+    """``text LIKE pattern``, for a pattern that is a value."""
+    try:
+        return _compile_like(pattern).fullmatch(text) is not None
+    except ConditionError as error:
+        raise NoAnswerError(str(error)) from None
+
+
+@lru_cache(maxsize=1024)
+def _compile_like(pattern: str) -> re.Pattern[str]:
+    return re.compile(like_regex(pattern), re.DOTALL)
+
+
 def like_regex(pattern: str) -> str:
-    """The regular expression (RE2) of a LIKE pattern."""
+    """The regular expression, of RE2 and of Python, of what a LIKE pattern matches as a whole."""
     pieces, position = [], 0
     while position < len(pattern):
         character = pattern[position]
@@ -111,4 +126,4 @@ def like_regex(pattern: str) -> str:
         else:
             pieces.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
         position += 1
-    return rf"(?s)\A{''.join(pieces)}\z"
+    return "".join(pieces)

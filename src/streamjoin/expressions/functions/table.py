@@ -143,13 +143,12 @@ def _integer(node: exp.Expression) -> int:
 
 
 def like(node: exp.Expression, scope: Scope) -> Value:
-    """``a LIKE 'pattern'``."""
-    pattern = node.expression
-    if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-        raise UnsupportedExpressionError(
-            f"{node.sql(dialect='spark')}: LIKE takes a literal pattern in process"
-        )
-    matched = strings.like(scope.value(node.this), pattern.name)
+    """``a LIKE b``; a pattern that is a literal is read once."""
+    pattern, words = node.expression, scope.value(node.this)
+    if isinstance(pattern, exp.Literal) and pattern.is_string:
+        matched = strings.like(words, pattern.name)
+    else:
+        matched = strings.compare_rows(strings.is_like)(words, scope.value(pattern))
     return conditionals.negation(matched) if node.args.get("negate") else matched
 
 

@@ -30,7 +30,7 @@ from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import SomeMarks
+from streamjoin.plans.marks import SomeMarks, read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
@@ -154,6 +154,11 @@ class Outcome:
             told = found.subwindow.rows.take(rows, (home,))
         return numpy_of(told.column(0), False)
 
+    def claim(self, found: Found) -> Iterator[Delivery]:
+        """Only tell which rows to settle: the pairs are given elsewhere."""
+        for pairs in confirm_pairs(found):
+            yield Delivery(0, claims=(Claims(found.batch, found.subwindow, *pairs),))
+
     def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
         """Settle the rows of pairs; return those that a semi join gives thereby."""
         given = []
@@ -186,6 +191,13 @@ class Outcome:
                     if side == self.how.met:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
         return given
+
+    def settle_left(self, left: Prepared, rows: Positions) -> None:
+        """Settle left rows that are in rows of the result other than pairs (`reduction`)."""
+        if "left" in self.how.follows:
+            assert left.marks is not None
+            fresh = rows[left.marks.settle(rows)]
+            self.settled.append(Settled(left.marks, fresh))
 
     def give(self, alone: Alone) -> list[pa.RecordBatch]:
         """Return rows that match nothing, if the join gives them."""
@@ -238,9 +250,12 @@ def fetcher_of_holder(holder: Holder) -> Callable[[Any], pa.RecordBatch]:
 
 
 def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
-    """Give the rows of windows that close, or of tables, that are not settled."""
+    """Give the rows of windows that close, or of tables, that are not settled.
+
+    Those that cannot match at all, and only make a session longer, were given when they came.
+    """
     for side, batch in sides.items():
         if batch.marks is not None:
-            rows = np.flatnonzero(~batch.marks.read(np.arange(len(batch))))
+            rows = np.flatnonzero(~read_all(batch.marks) & batch.matching)
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))

@@ -6,7 +6,7 @@ conditions, evaluated over the columns they need. Blocks bound the memory: it do
 number of candidates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +73,10 @@ class Holder(Protocol):
 
     def ordinals_of(self, rows: RowIds) -> Keys:
         """Return the ordinals of rows, if these are numbered."""
+        ...
+
+    def keys_of(self, part: int, rows: RowIds) -> Keys:
+        """Return the keys of rows for a range part, if these are kept; see `JoinPlan.ranked`."""
         ...
 
 
@@ -180,6 +184,34 @@ def name_pairs(found: Found, probes: RowIds, rows: RowIds) -> tuple[Pairs, ...]:
     stored = found.subwindow.ordinals_of(rows)
     pairs = Pairs(side, probing, stored)
     return (pairs, Pairs(OTHER[side], probing, stored)) if found.mirrored else (pairs,)
+
+
+def keys_of_pairs(found: Found, probes: RowIds, rows: RowIds, side: Side, part: int) -> Keys:
+    """Return the keys of one row of each pair, for a range part."""
+    if side == found.batch.side:
+        return found.batch.keys.ranges[part][probes]
+    return found.subwindow.keys_of(part, rows)
+
+
+def rows_of_pairs(
+    found: Found, probes: RowIds, rows: RowIds, side: Side, names: tuple[str, ...] | None = None
+) -> pa.RecordBatch:
+    """Fetch the rows of one side, in the order of the pairs, whatever it is."""
+    if side == found.batch.side:
+        batch = found.batch.rows
+        return take_rows(batch if names is None else batch.select(names), probes)
+    held = found.subwindow.rows
+    if len(held.pieces) == 1:
+        return held.take(rows, names)
+    order = np.argsort(rows, kind="stable")
+    return take_rows(held.take(rows[order], names), np.argsort(order))
+
+
+def columns_of_pairs(
+    found: Found, probes: RowIds, rows: RowIds, names: Mapping[Side, tuple[str, ...]]
+) -> dict[Side, pa.RecordBatch]:
+    """Fetch some columns of pairs, of the sides that are named."""
+    return {side: rows_of_pairs(found, probes, rows, side, names[side]) for side in names}
 
 
 def apply_check(check: Check, probes: RowIds, rows: RowIds) -> RowPairs:

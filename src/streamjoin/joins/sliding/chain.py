@@ -309,7 +309,9 @@ def make_chains(
     cores: int = 1,
 ) -> dict[Side, Chain]:
     """Return an empty chain for each side; each of ``cores`` should get a subwindow of it."""
-    first = "bi_sort" if structure == "auto" else structure
+    first: dict[Side, str] = dict.fromkeys(SIDES, "bi_sort" if structure == "auto" else structure)
+    if plan.defers and plan.counted is None:
+        first["left"] = "scan"  # nothing looks for left rows
 
     def new_index(structure: str, capacity: int) -> Structure:
         return make_index(structure, capacity, threads)
@@ -318,10 +320,10 @@ def make_chains(
         side: Chain(
             plan,
             sizes_of(window, plan, side, cores),
-            first,
+            first[side],
             new_index,
-            numbered or (plan.names_settled and side in plan.follows),
-            side in plan.follows,
+            numbered or (plan.names_settled and side in plan.marked),
+            side in plan.marked,
         )
         for side in SIDES
     }

@@ -85,6 +85,7 @@ class ProbeSlice:
 class Manager(SlidingExecutor):
     """Two chains, and the steps over them; ``chooses`` lets samples choose their structures."""
 
+    choosing: tuple[Side, ...] = SIDES  # whose chains look for the best layout
     symmetric = False  # self-joins: one probe finds the matches of both roles
 
     def __init__(
@@ -137,7 +138,7 @@ class Manager(SlidingExecutor):
             return
         for side, prepared in batches.items():
             chain, coming = self.chains[side], prepared.stored_count
-            if not coming:
+            if not coming or side not in self.choosing:
                 continue
             chain.note(coming)
             if chain.begins_another(coming):
@@ -150,6 +151,12 @@ class Manager(SlidingExecutor):
                 chain.choose_again(side, self.samples, chain.typical_batch(coming))
 
     def probe(
+        self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
+    ) -> Iterator[Any]:
+        """Look for the matches of rows that come; what they find is given now."""
+        return self.search(batches, interleaved, deliver)
+
+    def search(
         self, batches: Batches, interleaved: bool = False, deliver: Deliver | None = None
     ) -> Iterator[Any]:
         """Look for the matches of one batch of either stream, or of both, as they are asked for.

@@ -28,10 +28,16 @@ def choose_chain(manager: Manager, stored: Prepared, probing: Prepared) -> Chain
 
 
 def join_prepared(
-    manager: Manager, batches: dict[Side, Prepared], deliver: Deliver | None = None
+    manager: Manager,
+    batches: dict[Side, Prepared],
+    deliver: Deliver | None = None,
+    held: Side | None = None,
 ) -> Iterator[Any]:
-    """Join two batches, neither of them stored; see `Manager.probe_targets`."""
-    stored: Side = min(SIDES, key=lambda side: len(batches[side]))
+    """Join two batches, neither of them stored before; see `Manager.probe_targets`.
+
+    The smaller one is, unless it matters which side probes.
+    """
+    stored = min(SIDES, key=lambda side: len(batches[side])) if held is None else held
     probing = OTHER[stored]
     if not len(batches[stored]):
         return

@@ -64,7 +64,8 @@ class Subwindow:
         follows: bool = False,
     ) -> Self:
         """Make an empty subwindow with the key columns that its layout leaves to filter."""
-        needless, limits = plan.answered(layout) - {plan.time_part}, plan.limits
+        needless = plan.answered(layout) - plan.ranked - {plan.time_part}
+        limits = plan.limits
         kept = () if plan.is_exact(layout) else plan.equalities
         return cls(
             plan,
@@ -190,6 +191,10 @@ class Subwindow:
         """Return the ordinals of rows, if these are numbered."""
         assert self.ordinals is not None
         return self.ordinals.of(rows)
+
+    def keys_of(self, part: int, rows: RowIds) -> Keys:
+        """Return the keys of rows for a range part that is ranked, or not answered."""
+        return self.range_keys[part].values[rows]
 
     @property
     def last(self) -> int:

@@ -208,10 +208,9 @@ class SplitExecutor(SlidingExecutor):
 
     def take_due(self, clock: Clock) -> Iterator[Alone]:
         """Settle what is due in all cores."""
-        if self._distributor is not None:
-            self.wait()
-            for core in self.cores:
-                yield from core.manager.take_due(clock)
+        self.wait()
+        for core in self.cores:  # restored ones too, which no step has reached so far
+            yield from core.manager.take_due(clock)
 
     def expire(self, clock: Clock) -> None:
         """Tell all cores how far the streams have progressed."""

@@ -14,7 +14,7 @@ halves, and these in halves, until a single window fails: the others lose nothin
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.equality.words import encode
 from streamjoin.joins.executor import Clock, Deliver, OnePiece
 from streamjoin.joins.outcomes.outcome import Alone, leftovers
+from streamjoin.joins.outcomes.reduction import Reduction, reduce_set
 from streamjoin.joins.pairs.candidates import Check, Found
 from streamjoin.joins.pairs.rows import Rows
 from streamjoin.joins.sliding.chain import Chain
@@ -66,6 +67,10 @@ class ClosedSide:
         """Return the ordinals of rows, if these are numbered."""
         assert self.ordinals is not None
         return self.ordinals[rows]
+
+    def keys_of(self, part: int, rows: RowIds) -> Keys:
+        """Return the keys of rows for a range part."""
+        return self.keys.ranges[part][rows]
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
@@ -120,8 +125,10 @@ class ClosedRows:
         make_manager: Callable[[JoinPlan, int], Manager],
         choose: Callable[[Sides, int], Lazy | None],
         threads: int,
+        reduction: Reduction | None = None,
     ) -> None:
         self.plan, self.make_manager, self.choose = plan, make_manager, choose
+        self.reduction = reduction
         self.threads = threads
         self.lost: list[Prepared] = []  # rows of windows that failed, if rows are told
 
@@ -131,13 +138,21 @@ class ClosedRows:
         return replace(self.plan, equalities=self.plan.equalities[:-1])
 
     def join(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
-        """Find the matches of closed rows, and deliver them: with one thread, on demand.
-
-        Several threads deliver everything a lazy algorithm has found before yielding the first.
-        """
+        """Find the matches of closed rows, and deliver them, or what they are reduced to."""
         if len(sides) < 2 or not all(len(batch) for batch in sides.values()):
             return
         sides = self._drop_single_number(sides)
+        if self.reduction is None:
+            yield from self._find(sides, deliver)
+            return
+        find = partial(self._find, sides)
+        yield from reduce_set(self.reduction, sides, find, deliver, self.threads)
+
+    def _find(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
+        """Find matches and deliver them: with one thread, on demand.
+
+        Several threads deliver everything a lazy algorithm has found before yielding the first.
+        """
         lazy = self.choose(sides, self.threads)
         if lazy is not None:
             found = join_equal(lazy, sides)
@@ -150,7 +165,9 @@ class ClosedRows:
                     yield from items
             return
         manager = self.make_manager(sides["left"].plan, self.threads)
-        yield from join_prepared(manager, sides, deliver)
+        # Left rows probe where it counts what each of them has: then its pairs come together.
+        stored: Side | None = None if self.reduction is None else "right"
+        yield from join_prepared(manager, sides, deliver, stored)
 
     def join_windows(
         self, sides: Sides, deliver: Deliver, column: int, errors: list[StreamJoinError]

@@ -38,6 +38,7 @@ from streamjoin.joins.sliding.chain import Chain
 from streamjoin.kernels.compile import MAX_KEY, Flags, Keys, Positions
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
+from streamjoin.options.how import LEFT
 from streamjoin.plans.batches import take_rows
 from streamjoin.plans.marks import Marks
 from streamjoin.plans.plan import SIDES
@@ -248,7 +249,7 @@ class JoinCore:
         self._count_late(batch.side, int(np.count_nonzero(batch.intake.late < count)))
         if batch.side not in self.spec.replicated:
             batch = batch.with_stored(mark_first(batch, count))
-        if self.spec.keeps_marks and batch.side in self.plan.follows:
+        if self.spec.keeps_marks and batch.side in self.plan.marked:
             self._number(batch)
             if self.spec.has_guests:
                 self._settle_guests(batch, ~mark_first(batch, count))
@@ -299,11 +300,11 @@ class JoinCore:
 
         Otherwise an engine that is not up to date would do, but it must not tell what is due.
         """
-        due, follows = self.manifest.due, self.plan.follows
+        due = self.manifest.due
         is_due = due is not None and self.watermark is not None and self.watermark > due
         if self.observer is not None or is_due:
             self.cached = self._take_engine()
-        elif not follows:
+        elif not self.plan.marked:
             self.cached = cache.take_engine(self.owner, self.manifest.batch)
         if self.cached is not None:
             with self.metrics.engine(self.cached.engine):
@@ -340,11 +341,25 @@ class JoinCore:
             self.metrics.cache_hits += 1
         cached.note_segments(segments)
         cached.engine.restore_arrived(self.manifest.arrived)
-        if cached.engine.outcome.how.alone:
-            for _ in cached.engine.executor.take_due(self.told):
-                pass  # given before; the state may not even have marks of them any more
+        self._forget_given(cached.engine)
         self._observe(cached.engine)
         return cached
+
+    def _forget_given(self, engine: Engine) -> None:
+        """Settle the rows that were given before, by any worker.
+
+        The state has no marks of rows that have left, but segments and engines may have the rows.
+        """
+        bounds = engine.manager.due_bounds(self.told)
+        for side in self._given_when_due & bounds.keys():
+            for _ in engine.chains[side].take_due(bounds[side]):
+                pass
+
+    @property
+    def _given_when_due(self) -> frozenset[Side]:
+        """The sides of which something is given when the watermark has passed a row's window."""
+        alone = self.spec.config.how.alone
+        return alone | LEFT if self.plan.defers else alone
 
     def _make_engine(self) -> CachedEngine:
         """Return an engine without rows, and with the marks of those that it gets."""
@@ -412,7 +427,7 @@ class JoinCore:
         batch = prepare(self.plan, side, rows.select(self.spec.core_schemas[side].names))
         if self.spec.keeps_ordinals:
             batch.ordinals = rows.column(ORDINAL).to_numpy()
-        if self.spec.keeps_marks and side in self.plan.follows:
+        if self.spec.keeps_marks and side in self.plan.marked:
             batch.ordinals = numbers if batch.ordinals is None else batch.ordinals
             batch.marks = Marks.of(book.read(side, batch.ordinals))
         return batch
@@ -506,7 +521,7 @@ class JoinCore:
         if self.spec.counted:
             return None
         found: list[int] = []
-        for side in engine.outcome.how.alone:
+        for side in self._given_when_due:
             least = min((each.find_first_due() for each in engine.chains[side]), default=MAX_KEY)
             if least < MAX_KEY:
                 found.append(self._due_after(side, least))
@@ -522,7 +537,7 @@ class JoinCore:
     def _write_rows(self, batch: Prepared) -> None:
         """Write stored rows as segments."""
         stored, times, manifest = self.label_rows(batch), batch.times, self.manifest
-        has_numbers = self.spec.keeps_marks and batch.side in self.plan.follows
+        has_numbers = self.spec.keeps_marks and batch.side in self.plan.marked
         for places in self.cut_segments(batch):
             keys = batch.ordinals if times is None else times
             assert keys is not None
@@ -532,12 +547,10 @@ class JoinCore:
                 assert batch.ordinals is not None
                 runs = [(int(batch.ordinals[places[0]]), places.size)]
             rows = stored if places.size == len(batch) else take_rows(stored, places)
-            write_segments(
-                self.store, manifest, self.moment.batch, batch.side, rows, last, runs
-            )
+            write_segments(self.store, manifest, self.moment.batch, batch.side, rows, last, runs)
 
     def cut_segments(self, batch: Prepared) -> list[Positions]:
-        """Return the rows of each segment: those far ahead in time apart, since they stay longer."""
+        """Return the rows of each segment: those far ahead in time apart, as they stay longer."""
         every, times = np.arange(len(batch)), batch.times
         if times is None or not times.size:
             return [every] if every.size else []

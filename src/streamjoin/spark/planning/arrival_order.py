@@ -6,6 +6,10 @@ later meets the other, so the join is the union of two joins without a window::
 
     left came later     r.place between l.met - n and l.met - 1
     right came later    l.place between r.met - n and r.met - 1
+
+The upper ends only say who came later: of any two rows one did, and meets the other's place without
+looking. So the lower ends together say the same, in a single join, where rows count that match
+nothing. It is slower: neither end bounds the pairs that the other lets through.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -25,6 +29,11 @@ def meeting_conditions(left: int, right: int) -> tuple[str, str]:
         f"r.{PLACE} between l.{MET} - {right} and l.{MET} - 1",
         f"l.{PLACE} between r.{MET} - {left} and r.{MET} - 1",
     )
+
+
+def meeting_condition(left: int, right: int) -> str:
+    """Return one condition over the numbered tables that says what both say together."""
+    return f"r.{PLACE} >= l.{MET} - {right} and l.{PLACE} >= r.{MET} - {left}"
 
 
 def number_rows(

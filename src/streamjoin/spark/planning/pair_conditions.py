@@ -55,12 +55,12 @@ class PairConditions:
     """Turns conditions on pairs into what the cores evaluate; see the module docstring."""
 
     def __init__(self, keys: ComputedKeys, spark: SparkSession) -> None:
-        self.keys = keys
+        self.keys, self.written = keys, ""  # the condition that is looked at
         self.raises = str(spark.conf.get(ANSI)).lower() == "true"  # otherwise errors are NULL
 
     def bind(self, tree: exp.Expression) -> Residual:
         """Return a qualified condition over columns that the cores have, and Spark's answers."""
-        written = canonical(tree)
+        self.written = written = canonical(tree)
         odd = tree.find(*NO_OPERAND)
         if odd is not None:
             raise refuse(canonical(odd), written)
@@ -74,7 +74,7 @@ class PairConditions:
             raise refuse(str(error), written) from None
         found: Iterator[Any] = read_expression(bound, schemas["left"], schemas["right"]).walk()
         for node in found:
-            self._check_types(node, written)
+            self._check_types(node)
         return Residual(bound)
 
     def _split(self, node: exp.Expression, guards: Guards) -> exp.Expression:
@@ -84,7 +84,7 @@ class PairConditions:
             return self._leaf(node, _SIDE_OF[next(iter(used))], guards)
         if not used:
             return node
-        if isinstance(node, exp.Sub | _COMPARISONS):
+        if isinstance(node, (exp.Sub, *_COMPARISONS)):
             self._settle_times(node)
         for child, own in list(guard_children(node, guards)):
             child.replace(self._split(child.copy(), own))
@@ -94,7 +94,7 @@ class PairConditions:
         """Return a column of one side for what is computed from it."""
         text = canonical(node)
         if is_collated(self.keys.kind(side, text)):
-            raise refuse(f"text that is compared by a collation ({text})", text)
+            raise refuse(f"text that is compared by a collation ({text})", self.written)
         if isinstance(node.unnest(), exp.Column):
             return node
         if guards[side]:
@@ -121,7 +121,7 @@ class PairConditions:
             schemas = self.keys.schemas
             operand.replace(read_expression(texts[side], schemas["left"], schemas["right"]).copy())
 
-    def _check_types(self, node: exp.Expression, written: str) -> None:
+    def _check_types(self, node: exp.Expression) -> None:
         """Refuse what would not have Spark's answer: by another time zone, or without ANSI mode."""
         if isinstance(node, exp.Column) or not sides(node):
             return
@@ -131,9 +131,9 @@ class PairConditions:
         mixed = zoned and len({str(each) for each in others}) > 1
         is_shift = isinstance(node, exp.Sub | exp.Add) and not self.keys.clocks_change
         if mixed or (zoned and not isinstance(node, _PASSING) and not is_shift):
-            raise refuse(f"what the session's time zone decides ({canonical(node)})", written)
+            raise refuse(f"what the session's time zone decides ({canonical(node)})", self.written)
         if isinstance(node, _CASTS) and is_zoned(self._type(node)) and not self.keys.is_utc:
-            raise refuse(f"what the session's time zone decides ({canonical(node)})", written)
+            raise refuse(f"what the session's time zone decides ({canonical(node)})", self.written)
         exact = not all(pa.types.is_floating(each) for each in types)
         is_division = isinstance(node, exp.Div | exp.Mod | exp.IntDiv)
         is_mixed = isinstance(node, _COMPARISONS) and len({kind(each) for each in types}) > 1
@@ -144,7 +144,7 @@ class PairConditions:
             or is_text
             or (isinstance(node, _RAISING) and exact)
         ):
-            raise refuse(f"what is NULL without ANSI mode ({canonical(node)})", written)
+            raise refuse(f"what is NULL without ANSI mode ({canonical(node)})", self.written)
 
     def _type(self, node: exp.Expression) -> pa.DataType:
         schemas = self.keys.schemas

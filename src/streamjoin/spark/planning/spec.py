@@ -31,7 +31,7 @@ from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.checked import JoinOptions
-from streamjoin.options.how import RIGHT
+from streamjoin.options.how import LEFT, RIGHT
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
@@ -107,7 +107,9 @@ class JoinSpec:
         """The schema of each side's rows in an engine, which knows guests."""
         if not self.has_guests:
             return self.schemas
-        return {side: each.append(pa.field(HOME, pa.bool_())) for side, each in self.schemas.items()}
+        return {
+            side: each.append(pa.field(HOME, pa.bool_())) for side, each in self.schemas.items()
+        }
 
     @property
     def cores(self) -> int:
@@ -128,7 +130,14 @@ class JoinSpec:
     def confined(self) -> frozenset[Side]:
         """The sides whose rows go to their home alone, where all of their matches are found."""
         follows = self.config.how.follows
+        if self.waits:
+            return LEFT if follows <= LEFT else frozenset()
         return follows if len(follows) == 1 else frozenset()
+
+    @property
+    def waits(self) -> bool:
+        """Whether all pairs of a left row count together, so that it has to meet all at home."""
+        return self.config.keep != "all" or bool(self.config.aggregate)
 
     @property
     def replicated(self) -> frozenset[Side]:
@@ -140,7 +149,7 @@ class JoinSpec:
         if self.confined:
             return frozenset(OTHER[side] for side in self.confined)
         if self.config.how.follows:
-            return self.config.how.follows
+            return LEFT | RIGHT
         return RIGHT if self.closes else frozenset()
 
     @property
@@ -158,7 +167,8 @@ class JoinSpec:
 
         If windows are joined when they close, all is found out then.
         """
-        return bool(self.config.how.follows) and not (self.closes and self.config.emit == "close")
+        is_open = not self.closes or self.config.emit != "close"
+        return is_open and bool(self.plan().marked)
 
     def gives_unable(self, side: Side) -> bool:
         """Whether rows that cannot match may have to be given."""
@@ -183,7 +193,7 @@ class JoinSpec:
 
         All matches of a row have to be found at its home, so that must not move.
         """
-        return bool(self.config.how.follows)
+        return bool(self.config.how.follows) or self.waits
 
     @property
     def follows_order(self) -> bool:
@@ -323,8 +333,12 @@ def _gather(
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec, with hashes that are this process's secret."""
     plan = make_plan(spec.config, spec.schemas)
-    follows = spec.config.how.follows
-    return replace(plan, names_rows=spec.observe is not None, follows=follows)
+    return replace(
+        plan,
+        names_rows=spec.observe is not None,
+        follows=spec.config.how.follows,
+        defers=spec.waits and not spec.config.closes,
+    )
 
 
 @lru_cache(maxsize=32)

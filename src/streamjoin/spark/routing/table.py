@@ -121,7 +121,9 @@ class RoutingTable:
         return cls(cores, (Epoch.make(from_sample(sample, CORE_CELLS * cores), cores, seen),))
 
     @classmethod
-    def learn(cls, table: "RoutingTable | None", sample: Keys, rows: int, cores: int) -> "RoutingTable":
+    def learn(
+        cls, table: "RoutingTable | None", sample: Keys, rows: int, cores: int
+    ) -> "RoutingTable":
         """Return a table that stays, made from the keys of so many rows, or `split` if these are few.
 
         Rows that came under `split` have met all cores, or are met by all of them, until its epoch

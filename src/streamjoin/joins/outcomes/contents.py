@@ -1,0 +1,106 @@
+"""The order of rows by their columns, from the first on: what decides where ranks are level.
+
+Rows become dense numbers: equal rows have equal numbers, and a row that comes earlier has a lower
+one. NULL comes first, NaN after all numbers; texts go by their bytes. Arrow ranks most types; the
+others are taken apart until it can::
+
+    struct        its fields, one after the other
+    list, map     the numbers of its elements, written so that bytes compare as they do
+    dictionary    its values
+    interval      months, then days, then nanoseconds
+
+-0.0 equals 0.0, as in SQL; rows that differ in nothing else are ordered by the sign at last, so
+that which of them comes first does not depend on how they came.
+
+Cost: a sort per column, of the rows that are level only.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from streamjoin.expressions.datatypes import without_extension
+from streamjoin.kernels.compile import Keys
+from streamjoin.keys.bound_terms import validity
+from streamjoin.keys.sort_keys import encode, numpy_of
+
+INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
+
+
+def number_rows(rows: pa.RecordBatch) -> Keys:
+    """Return the place of each row in the order of rows; equal rows share one."""
+    columns = [number_values(column) for column in rows.columns]
+    columns += [
+        np.signbit(zeros).astype(np.int64) for each in rows.columns for zeros in find_zeros(each)
+    ]
+    return number_tuples(columns, rows.num_rows)
+
+
+def number_tuples(columns: list[Keys], size: int) -> Keys:
+    """Return the place of each tuple in their order; equal tuples share one."""
+    numbers = np.zeros(size, np.int64)
+    if not columns or not size:
+        return numbers
+    order = np.lexsort(columns[::-1])
+    is_new = np.zeros(size, np.bool_)
+    for column in columns:
+        ordered = column[order]
+        is_new[1:] |= ordered[1:] != ordered[:-1]
+    numbers[order] = np.cumsum(is_new)
+    return numbers
+
+
+def number_values(values: pa.Array) -> Keys:
+    """Return the place of each value in their order, from 1; that of NULL is 0."""
+    values = without_extension(values)
+    kind = values.type
+    numbers = np.zeros(len(values), np.int64)
+    if pa.types.is_null(kind) or not len(values):
+        return numbers
+    valid = validity(values)
+    places = slice(None) if valid is None else np.flatnonzero(valid)
+    present = values if valid is None else values.drop_null()
+    if pa.types.is_dictionary(kind):
+        numbers[places] = number_values(present.cast(kind.value_type))
+    elif pa.types.is_struct(kind):
+        fields = [number_values(each) for each in present.flatten()]
+        numbers[places] = number_tuples(fields, len(present)) + 1
+    elif pa.types.is_nested(kind):
+        numbers[places] = rank(write_lists(present))
+    elif kind == pa.month_day_nano_interval():
+        parts = np.frombuffer(present.buffers()[1] or b"", INTERVAL)
+        parts = parts[present.offset : present.offset + len(present)]
+        columns = [parts[name].astype(np.int64) for name in INTERVAL.names or ()]
+        numbers[places] = number_tuples(columns, len(present)) + 1
+    elif pa.types.is_floating(kind):
+        numbers[places] = rank(pa.array(encode(present)))
+    else:
+        numbers[places] = rank(present)
+    return numbers
+
+
+def rank(values: pa.Array) -> Keys:
+    """Return dense ranks, from 1, of values of which none is NULL."""
+    ranks = pc.rank(values, sort_keys="ascending", tiebreaker="dense")
+    return ranks.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def write_lists(lists: pa.Array) -> pa.Array:
+    """Return bytes that compare as lists do, element by element."""
+    if pa.types.is_fixed_size_list(lists.type):
+        lists = lists.cast(pa.large_list(lists.type.value_type))
+    offsets = lists.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = lists.values[offsets[0] : offsets[-1]]
+    numbers = number_values(values).astype(">i8")
+    size = pa.array(8 * (offsets - offsets[0]))
+    buffers = [None, size.buffers()[1], pa.py_buffer(numbers.tobytes())]
+    return pa.Array.from_buffers(pa.large_binary(), len(lists), buffers)
+
+
+def find_zeros(values: pa.Array) -> Iterator[NDArray[np.float64]]:
+    """Give the values of a column in which 0.0 and -0.0 are not the same."""
+    if pa.types.is_floating(values.type):
+        yield numpy_of(values.cast(pa.float64()), 0.0)
