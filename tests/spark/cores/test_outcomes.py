@@ -5,17 +5,15 @@ Whatever is cut, lost or run again, the result is that of the rows that were on 
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from hypothesis import Phase, event, example, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
 from streamjoin.options.how import EVERY_HOW, read_how
-from streamjoin.spark.cores import cache
 from streamjoin.spark.routing import table as routing
 from streamjoin.spark.state import mark_pages
-from tests.joins.small_streams import CONDITIONS, both, compare
+from tests.joins.small_streams import CONDITIONS, both
 from tests.oracle import join_by_count
 from tests.spark.cores.test_attempts import WINDOWS, Twice
 from tests.spark.cores.test_closing_core import sessions

@@ -1,7 +1,7 @@
 """Where all that counts for a row must be found in one core, and what that asks of the routing.
 
-Which rows have a match is told at their home, one core each (`JoinSpec.confined`). If that counts on
-both sides, rows meet at either home, which is worth it only if each row reaches few cores: those
+Which rows have a match is told at their home, one core each (`JoinSpec.confined`). If that counts
+on both sides, rows meet at either home, which is worth it only if each row reaches few cores: those
 that are routed by hash meet at home anyway, and a band touches one core or two.
 """
 

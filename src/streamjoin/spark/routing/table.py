@@ -124,7 +124,7 @@ class RoutingTable:
     def learn(
         cls, table: "RoutingTable | None", sample: Keys, rows: int, cores: int
     ) -> "RoutingTable":
-        """Return a table that stays, made from the keys of so many rows, or `split` if these are few.
+        """Return a table that stays, made from the keys of so many rows; `split` if these are few.
 
         Rows that came under `split` have met all cores, or are met by all of them, until its epoch
         ends: so all matches of a row are found at its home, whenever it comes.

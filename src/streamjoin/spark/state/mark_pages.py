@@ -1,8 +1,8 @@
 """Which of a core's rows are settled, beside the segments, which never change.
 
 Where it counts whether rows match, a core numbers the rows that it stores (in count windows, their
-ordinals are their numbers). A bit tells for each number whether the row is settled, as `plans.marks`
-does for the rows of an engine. The bits are kept in pages::
+ordinals are their numbers). A bit tells for each number whether the row is settled, as those of
+`plans.marks` do for the rows of an engine. The bits are kept in pages::
 
     numbers     0 .. 65 535    .. 131 071     .. 196 607
     page        (gone)         1              2             none: no row of it is settled
@@ -11,9 +11,8 @@ does for the rows of an engine. The bits are kept in pages::
 A micro-batch writes the pages in which a row was settled, under new ids, and removes what it
 replaces, and the pages that have no row any more. An id contains a digest of the bits, as that of a
 segment does, so ids tell whether an engine that a worker has kept knows what the state knows.
-Pages are never wrong by half: a row that is settled stays settled, so the bits of an earlier batch
-are a part of those of a later one. An engine that has more than the state has belongs to a task that
-failed.
+A row that is settled stays settled, so the bits of an earlier batch are a part of those of a later
+one, and an engine that has more than the state has belongs to a task that failed.
 
 Cost: 8 KB a page that has changed, and one bit a row in memory, beside the engine's own.
 """
