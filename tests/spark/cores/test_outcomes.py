@@ -13,6 +13,7 @@ import streamjoin as sj
 from streamjoin.options.how import EVERY_HOW, read_how
 from streamjoin.spark.routing import table as routing
 from streamjoin.spark.state import mark_pages
+from tests.joins.outcomes.kept import DISTANCES, keep_pairs, rank_of
 from tests.joins.small_streams import CONDITIONS, both
 from tests.oracle import join_by_count
 from tests.spark.cores.test_attempts import WINDOWS, Twice
@@ -386,3 +387,49 @@ def test_attempts_write_the_same_marks(seed, how, name, window, cores, delay):
         if cluster.random.random() < 0.3:
             cluster.idle()
     assert cluster.attempts
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=st.sampled_from(["equality", "band", "inequality", "residual", "equality and band"]),
+    keep=st.sampled_from(["nearest", "first", "last"]),
+    k=st.integers(1, 3),
+    cores=st.sampled_from([1, 2, 3]),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    window=st.sampled_from(["time", "tumbling", "session"]),
+)
+def test_the_best_pairs_are_kept(seed, how, name, keep, k, cores, delay, window):
+    name = "equality" if window == "session" else name
+    on, predicate = CONDITIONS[name]
+    if "right" in read_how("how", how).follows and not on.startswith("l.k = r.k"):
+        cores = 1
+    nearest, distance = DISTANCES[name]
+    options = {"nearest": nearest} if nearest and keep == "nearest" else {}
+    kind = {
+        "time": sj.TimeWindow(before=3, after=4),
+        "tumbling": sj.TumblingWindow(5),
+        "session": sj.SessionWindow(2),
+    }[window]
+    join = make_join(on, TIMED, cores, how=how, keep=keep, k=k, window=kind, time="t", **options)
+
+    def due(side, row, watermark):
+        if window == "tumbling":
+            return watermark >= (row["t"] // 5 + 1) * 5
+        return watermark >= row["t"] + (4 if side == "left" else 3 + 4)
+
+    given, left, right = run(join, how, name, seed, delay, None if window == "session" else due)
+    timed_rows = [[row for row in rows if row["t"] is not None] for rows in (left, right)]
+    number = sessions(*timed_rows, 2, True) if window == "session" else {}
+    meets = {
+        "time": lambda one, two: one["t"] - 3 <= two["t"] <= one["t"] + 4,
+        "tumbling": lambda one, two: one["t"] // 5 == two["t"] // 5,
+        "session": lambda one, two: number.get(one["id"], -1) == number.get(two["id"], -2),
+    }[window]
+
+    def matches(one, two):
+        return None not in (one["t"], two["t"]) and meets(one, two) and predicate(one, two)
+
+    pairs = keep_pairs(left, right, matches, rank_of(keep, distance), k)
+    assert given == result(pairs, left, right, how)

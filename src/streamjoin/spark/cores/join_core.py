@@ -404,7 +404,7 @@ class JoinCore:
         ]
         for step in zip_longest(*sides):
             yield {
-                side: self._prepare_stored(side, *rows, book)
+                side: self._prepare_stored(side, rows[0], rows[1], book)
                 for side, rows in zip(SIDES, step, strict=True)
                 if rows is not None
             }
@@ -461,7 +461,8 @@ class JoinCore:
             manifest.timer = expiry
         manifest.batch, manifest.watermark_ms = self.moment.batch, self.watermark_ms
         store.write_manifest(manifest.to_bytes())
-        store.keep_copies({each.id for each in (*manifest.segments, *manifest.marks)})
+        segments, pages = manifest.segments, manifest.marks
+        store.keep_copies({*(each.id for each in segments), *(each.id for each in pages)})
         if cached is not None:
             if is_complete:
                 cached.note_segments(manifest.segments)

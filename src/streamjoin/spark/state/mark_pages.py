@@ -162,8 +162,8 @@ class MarkBook:
             else:
                 store.remove(page.id)
         for side, book in self.sides.items():
-            for place in np.flatnonzero(book.changed):
-                number = book.first + int(place)
+            for place in np.flatnonzero(book.changed).tolist():
+                number = book.first + place
                 if number in live[side]:
                     data = book.page(number).tobytes()
                     page = Page(f"marks-{side}-{number}-{digest(data)}", side, number)

@@ -149,8 +149,8 @@ class Manifest:
 
 def read_entry(saved: list[Any]) -> Segment:
     """Read the entry of a segment; earlier ones have no runs."""
-    *fields, runs = saved if len(saved) == len(Segment._fields) else [*saved, ()]
-    return Segment(*fields, tuple((first, count) for first, count in runs))
+    segment = Segment(*saved)
+    return segment._replace(runs=tuple((first, count) for first, count in segment.runs))
 
 
 def write_segments(
