@@ -15,11 +15,13 @@ from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch
+from streamjoin.plans.marks import read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.preparing import prepare
 from streamjoin.spark.api import make_spec
@@ -31,7 +33,7 @@ from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import StreamPacker
 from streamjoin.spark.routing.parcels import SCHEMA, Parcel
-from streamjoin.spark.state.segments import Manifest
+from streamjoin.spark.state.segments import Manifest, list_numbers
 from streamjoin.spark.tables import (
     Placement,
     SideSample,
@@ -214,14 +216,16 @@ class Cluster:
             assert held.arrived == manifests[0].arrived or not self.spec.numbered
         for store in self.stores.values():
             manifest = store.manifest
-            listed = [segment.id for segment in manifest.segments] if manifest else []
+            kept = [*manifest.segments, *manifest.marks] if manifest else []
+            listed = [each.id for each in kept]
             assert sorted(store.segments) == sorted(listed)
             assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
-            for cached in worker.values():
+            for owner, cached in worker.items():
                 if isinstance(cached.engine.executor, Manager):
                     for chain in cached.engine.chains.values():
                         chain.check()
+                    check_marks(cached, self.stores[int(owner.rpartition("/")[2])].manifest)
 
     def _run(self, sides: dict[Any, pa.Table]) -> list[pa.RecordBatch]:
         self.metrics = Metrics()
@@ -238,7 +242,7 @@ class Cluster:
         rows = []
         for label, store in self.stores.items():
             for timer in sorted(store.timers):
-                if timer <= self.watermark:
+                if timer < self.watermark:
                     store.timers.discard(timer)
                     rows += self._task(label, expire)
         return rows
@@ -302,6 +306,23 @@ def open_envelope(row: dict[str, Any], task: int) -> tuple[int, Parcel]:
     """Return the label of a core and the parcel that a task has sent it."""
     values = {name: row[name] for name in Parcel._fields}
     return row["core"], Parcel(**{**values, "task": task})
+
+
+def check_marks(cached: cache.CachedEngine, manifest: Manifest | None) -> None:
+    """Assert that the marks in an engine are those that its book has for the state.
+
+    What the state has of rows that have left is what their pages had when these were last needed.
+    """
+    plan = cached.engine.plan
+    for side in plan.follows if plan.names_settled else ():
+        for subwindow in cached.engine.chains[side]:
+            ordinals = subwindow.ordinals.values
+            settled = read_all(subwindow.marks)
+            known = cached.book.read(side, ordinals)
+            assert (known <= settled).all()
+            if manifest is not None and cached.batch == manifest.batch:
+                held = np.isin(ordinals, list_numbers(manifest.of(side)))
+                assert (settled[held] == known[held]).all()
 
 
 def expire(core: JoinCore) -> Iterator[pa.RecordBatch]:

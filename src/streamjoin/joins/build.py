@@ -77,6 +77,7 @@ def make_engine(
     observer: LifeObserver | None = None,
     limits: Limits | None = None,
     names: Names | None = None,
+    names_settled: bool = False,
 ) -> Engine:
     """Make the engine that joins what a configuration describes.
 
@@ -84,7 +85,7 @@ def make_engine(
     numbered even if nothing here asks for it; ``manager`` makes who holds the windows; ``seed`` is
     that of hashes, the secret of this process if None; ``observer`` gets to know what becomes of
     each row; ``limits`` are those in use if None; ``names`` are the columns of each side that are
-    given, all if None.
+    given, all if None; with ``names_settled``, `Outcome.told` names the rows that are settled.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
     outcome = make_outcome(config, schemas, names)
@@ -93,10 +94,13 @@ def make_engine(
         plan,
         names_rows=observer is not None,
         follows=config.how.follows,
+        names_settled=names_settled,
         ranked=frozenset() if reduction is None else reduction.parts,
         patience=None if config.patience_us is None else ticks(config.patience_us, plan),
         defers=reduction is not None and not config.closes,
     )
+    if names_settled:
+        outcome.told = {"left": [], "right": []}
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None

@@ -52,7 +52,7 @@ from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.preparing import prepare
 
-Choose = Callable[[Side, Prepared], Flags]  # which rows of a prepared batch are stored
+Place = Callable[[Side, Prepared], Prepared]  # what a core joins of a batch, and stores of that
 IsHome = Callable[[Side, Keys], Flags]  # which rows live here, by their ordinals; see `joins.lives`
 
 
@@ -74,6 +74,7 @@ class Counters:
     late: int = 0
     null_times: int = 0
     late_left: int = 0
+    unmatched: int = 0  # rows that were given, and match nothing
 
     def copy(self) -> "Counters":
         """Return what has been seen so far."""
@@ -87,6 +88,11 @@ class PreparedPush:
     prepared: dict[Side, Prepared]
     rows: dict[Side, pa.RecordBatch]  # all that came, those too that cannot match, in their order
     interleaved: bool  # whether some rows of right came before some of left
+
+    def place(self, place: Place) -> "PreparedPush":
+        """Return what one of several cores joins of this."""
+        placed = {side: place(side, batch) for side, batch in self.prepared.items()}
+        return replace(self, prepared=placed)
 
 
 class Engine:
@@ -194,7 +200,10 @@ class Engine:
         All matches pass here, each once, and all rows that match nothing.
         """
         if isinstance(item, Alone):
-            return Delivery(0, self.outcome.give(item))
+            rows = self.outcome.give(item)
+            if not item.are_late:
+                self.counters.unmatched += sum(each.num_rows for each in rows)
+            return Delivery(0, rows)
         if self.lives is not None:
             self.lives.match(item.pairs)
         met = self.outcome.settle(item.claims)
@@ -238,24 +247,23 @@ class Engine:
     def push_iter(
         self,
         batches: Mapping[Side, pa.RecordBatch],
-        choose: Choose | None = None,
+        place: Place | None = None,
         is_home: IsHome | None = None,
     ) -> Iterator[Delivery]:
         """Join as `push` does, but give the joined rows as they are found.
 
-        State changes when the last has been taken. Where a join is spread over cores, ``choose``
-        tells which of the rows that probe are stored here, and ``is_home`` which live here.
+        State changes when the last has been taken. Where a join is spread over cores, ``place``
+        returns the rows that probe here, marked which are stored, and ``is_home`` tells which live
+        here.
         """
         self.settle()
         push = self.prepare(batches)
-        if choose is not None:
-            for side, batch in push.prepared.items():
-                push.prepared[side] = batch.with_stored(choose(side, batch))
+        placed = push if place is None else push.place(place)
         take_back = self.mark()
         try:
-            self.arrive(push, is_home)
-            yield from self.give_left_out(push)
-            yield from self._probe_and_insert(push.prepared, push.interleaved)
+            self.arrive(placed, is_home)
+            yield from self.give_left_out(push, is_home)
+            yield from self._probe_and_insert(placed.prepared, push.interleaved)
         except StreamJoinError:
             take_back()
             raise
@@ -392,8 +400,13 @@ class Engine:
                 first, rows, batch, None if is_home is None else is_home(side, ordinals)
             )
 
-    def give_left_out(self, push: PreparedPush) -> Iterator[Delivery]:
-        """Give the rows that came too late, or cannot match at all, if the result has such."""
+    def give_left_out(
+        self, push: PreparedPush, is_home: IsHome | None = None
+    ) -> Iterator[Delivery]:
+        """Give the rows that came too late, or cannot match at all, if the result has such.
+
+        All live here if ``is_home`` is None, otherwise those for which it says so.
+        """
         how = self.outcome.how
         if not self.outcome.keeps_late and not how.alone:
             return
@@ -402,8 +415,11 @@ class Engine:
                 continue
             rows, late = push.rows[side], batch.intake.late
             alone = np.ones(rows.num_rows, np.bool_)
+            if is_home is not None:
+                alone = is_home(side, self.counters.rows[side] + np.arange(rows.num_rows))
+                late = late[alone[late]]
             alone[batch.places[batch.matching]] = False
-            alone[late] = False
+            alone[batch.intake.late] = False
             for each, are_late in ((late, True), (np.flatnonzero(alone), False)):
                 if each.size:
                     yield self.take(Alone(side, take_rows(rows, each), are_late=are_late))

@@ -130,6 +130,28 @@ def settle_due(
     return due[:count]
 
 
+@kernel
+def find_least(bits: Bytes, blocks: Keys, first: Int, size: Int, keys: Keys, base: Int) -> Int:
+    """Return the least key of the rows whose bit is not set; `MAX_KEY` if all are.
+
+    A block whose key turns out to be lower than those of its rows gets to know better.
+    """
+    begin, end = first // BLOCK, (first + size + BLOCK - 1) // BLOCK
+    while begin < end:
+        block = begin + np.argmin(blocks[begin:end])
+        known, least = blocks[block], MAX_KEY
+        if known == MAX_KEY:
+            break
+        for place in range(max(block * BLOCK, first), min((block + 1) * BLOCK, first + size)):
+            if not (bits[place >> 3] >> np.uint8(place & 7)) & 1:
+                key = keys[place - first] if keys.size else base + place - first
+                least = min(least, key)
+        if least == known:
+            return least
+        blocks[block] = least
+    return MAX_KEY
+
+
 class SomeMarks(Protocol):
     """The marks of some rows, which are numbered from 0."""
 
@@ -263,6 +285,10 @@ class Marks:
         assert self.early is not None
         rows = self.early.settle_due(bound, keys)
         return rows, rows[~self.read(rows)]
+
+    def find_least(self, keys: Keys = NO_KEYS, base: int = 0) -> int:
+        """Return the least key of the rows that are not settled; `MAX_KEY` if all are."""
+        return int(find_least(self.bits, self.blocks, self.first, self.size, keys, base))
 
     @property
     def nbytes(self) -> int:

@@ -117,6 +117,7 @@ class JoinPlan:
     defers: bool = False  # sliding windows: left rows wait until no pair can come any more
     patience: int | None = None  # after which rows are given early, in keys of the time part
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
+    names_settled: bool = False  # whether rows that are settled are told, by their ordinals
     limits: Limits = DEFAULT_LIMITS
 
     def seeded(self, seed: int) -> "JoinPlan":
@@ -144,7 +145,7 @@ class JoinPlan:
         return Marks(size, self.patience is not None) if side in self.follows else None
 
     def key_columns(self, side: Side) -> list[str]:
-        """Return the columns that a side's keys are computed from, and that say which rows match."""
+        """Return the columns that tell a side's keys, and which of its rows can match."""
         parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
         trees = [part.operands.expressions[side] for part in parts]
         condition = self.filters[side]
@@ -159,6 +160,11 @@ class JoinPlan:
         left = watermark + int(low)
         # A left row that waits looks for its matches when it is no longer needed itself.
         return {"left": left, "right": (left if self.defers else watermark) - int(high)}
+
+    @property
+    def marked(self) -> "frozenset[Side]":
+        """The sides whose rows have marks: of left rows that wait, these tell which were given."""
+        return self.follows | {"left"} if self.defers else self.follows
 
     @property
     def window_part(self) -> WindowPart | None:

@@ -154,6 +154,11 @@ class Prepared:
         [window] = self.plan.ranges[part].ranges(self.side, edges)
         return window
 
+    def ordinals_of(self, rows: RowIds | NDArray[np.int64]) -> Keys:
+        """Return the ordinals of rows, if these are numbered."""
+        assert self.ordinals is not None
+        return self.ordinals[rows]
+
     def sorted_rows(self, layout: Layout) -> SortedRows:
         """Return the rows in the order of a layout; sorted once."""
         if layout not in self._sorted:

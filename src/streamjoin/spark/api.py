@@ -28,6 +28,7 @@ from streamjoin.spark.planning.arrival_order import (
     name_distance,
     number_rows,
 )
+from streamjoin.spark.planning.homes import check_reduced, limit_cores
 from streamjoin.spark.planning.inputs import (
     Inputs,
     backticks,
@@ -273,13 +274,8 @@ def stream_spec(
         )
     partitions = check_session(spark, cores)
     kind, _ = choose_routing(plan, config, routing, tables=False)
-    if plan.longest_pause is not None and not plan.equalities:
-        if (cores or 1) > 1:
-            raise StreamJoinError(
-                f"cores={cores} for {config.window} and a condition without an equality: any row "
-                "can belong to any session, so one core has to see them all; leave cores out"
-            )
-        cores = 1
+    check_reduced(config)
+    cores = limit_cores(config, plan, kind, cores)
     part = range_part(plan, tables=False) if kind == "range" else None
     chosen = choose_labels(cores or partitions, partitions)
     return make_spec(inputs, kind, part, chosen, name, has_fixed_cores=cores is not None)

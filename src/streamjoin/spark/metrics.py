@@ -42,7 +42,10 @@ class Metrics:
     received_rows: int = 0  # by all cores together: one may go to several
     probes: int = 0  # rows that looked for matches; one may probe several cores
     matches: int = 0
+    unmatched: int = 0  # rows that were given, and match nothing
     late: int = 0
+    late_left: int = 0
+    late_right: int = 0
     null_times: int = 0
     live_rows: int = 0  # in the state, after the batch
     segments: int = 0
@@ -69,12 +72,13 @@ class Metrics:
     @contextmanager
     def engine(self, engine: "Engine") -> Iterator[None]:
         """Add what an engine does in a block."""
-        before, matches = {**engine.seconds, **engine.executor.seconds}, engine.counters.matches
+        before, counted = {**engine.seconds, **engine.executor.seconds}, engine.counters.copy()
         yield
         after = {**engine.seconds, **engine.executor.seconds}
         for name in ("keys", "sort", "probe", "insert"):
             setattr(self, f"{name}_ms", 1e3 * (after.get(name, 0) - before.get(name, 0)))
-        self.matches = engine.counters.matches - matches
+        self.matches = engine.counters.matches - counted.matches
+        self.unmatched = engine.counters.unmatched - counted.unmatched
 
     def add_rows(self, sides: "dict[Side, ReceivedRows]") -> None:
         """Count the rows of the input."""

@@ -167,9 +167,9 @@ def test_no_segment_and_no_batch_that_is_restored_is_too_large(options, monkeypa
     monkeypatch.setattr(state, "SMALL_SEGMENTS", 4)
     restored, prepare_stored = [], JoinCore._prepare_stored
 
-    def watch(core, side, rows):
+    def watch(core, side, rows, *others):
         restored.append(rows.nbytes)
-        return prepare_stored(core, side, rows)
+        return prepare_stored(core, side, rows, *others)
 
     monkeypatch.setattr(JoinCore, "_prepare_stored", watch)
     cluster = Cluster(make_join("l.k = r.k", TIMED, 1, **options))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.expressions.datatypes import without_extension
-from streamjoin.joins.outcomes.contents import find_zeros, number_values
+from streamjoin.joins.outcomes.contents import number_values, signs_of
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.sort_keys import encode
@@ -90,5 +90,4 @@ def find_signs(rows: pa.RecordBatch, members: RowIds) -> Iterator[Keys]:
     chosen = pa.array(members)
     for column in rows.columns:
         if pa.types.is_floating(column.type):
-            for zeros in find_zeros(column.take(chosen)):
-                yield np.signbit(zeros).astype(np.int64)
+            yield signs_of(column.take(chosen))

@@ -38,8 +38,9 @@ from streamjoin.joins.pairs.deliver import (
     gather,
     name_all_pairs,
 )
-from streamjoin.kernels.compile import Positions, RowIds
+from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
+from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
 from streamjoin.plans.marks import Marks, SomeMarks, read_all
@@ -69,6 +70,7 @@ class Alone:
     side: Side
     rows: pa.RecordBatch
     settled: Settled | None = None  # if they were not settled before
+    ordinals: Keys | None = None  # of these, if they are told
     are_late: bool = False
 
 
@@ -83,7 +85,10 @@ class Outcome:
     aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     retracts: bool = False  # whether rows may be given, and taken back
     names: Names | None = None  # the columns of each side that are given; all if None
+    home: str | None = None  # a column of left rows that tells whether their pairs are given here
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
+    # The ordinals of rows that were settled, for whoever keeps marks elsewhere, and takes them.
+    told: dict[Side, list[Keys]] | None = None
 
     def __post_init__(self) -> None:
         given = self.schemas
@@ -193,8 +198,12 @@ class Outcome:
         """Fetch the joined rows, if pairs are given, and tell which rows to settle."""
         side = found.batch.side
         for probes, rows in confirm_pairs(found):
+            claims = (Claims(found.batch, found.subwindow, probes, rows),)
+            if self.home is not None:
+                here = self._find_given_here(self.home, found, probes, rows)
+                probes, rows = probes[here], rows[here]
             joined = []
-            if self.how.gives_pairs:
+            if self.how.gives_pairs and probes.size:
                 names = None if self.names is None else self.names[OTHER[side]]
                 halves = {
                     side: take_rows(self.select(side, found.batch.rows), probes),
@@ -203,12 +212,17 @@ class Outcome:
                 joined = [self.joined(halves["left"], halves["right"])]
                 if found.mirrored:
                     joined.append(self.joined(halves["right"], halves["left"]))
-            yield Delivery(
-                probes.size * (2 if found.mirrored else 1),
-                joined,
-                pairs=name_pairs(found, probes, rows),
-                claims=(Claims(found.batch, found.subwindow, probes, rows),),
-            )
+            matches = probes.size * (2 if found.mirrored else 1)
+            pairs = name_pairs(found, probes, rows)
+            yield Delivery(matches, joined, pairs=pairs, claims=claims)
+
+    def _find_given_here(self, home: str, found: Found, probes: RowIds, rows: RowIds) -> Flags:
+        """Return which pairs are given by this core, of several that may find them."""
+        if found.batch.side == "left":
+            told = take_rows(found.batch.rows.select([home]), probes)
+        else:
+            told = found.subwindow.rows.take(rows, (home,))
+        return numpy_of(told.column(0), False)
 
     def claim(self, found: Found) -> Iterator[Delivery]:
         """Only tell which rows to settle: the pairs are given elsewhere."""
@@ -220,9 +234,21 @@ class Outcome:
         given = []
         for claims in every:
             batch, holder = claims.batch, claims.holder
-            for side, marks, rows, fetch in (
-                (batch.side, batch.marks, claims.probes, fetcher_of_batch(batch)),
-                (OTHER[batch.side], holder.marks, claims.rows, fetcher_of_holder(holder)),
+            for side, marks, rows, fetch, ordinals_of in (
+                (
+                    batch.side,
+                    batch.marks,
+                    claims.probes,
+                    fetcher_of_batch(batch),
+                    batch.ordinals_of,
+                ),
+                (
+                    OTHER[batch.side],
+                    holder.marks,
+                    claims.rows,
+                    fetcher_of_holder(holder),
+                    holder.ordinals_of,
+                ),
             ):
                 if side not in self.how.follows:
                     continue
@@ -230,6 +256,8 @@ class Outcome:
                 fresh = rows[marks.settle(rows)]
                 if fresh.size:
                     self.settled.append(Settled(marks, fresh))
+                    if self.told is not None:
+                        self.told[side].append(ordinals_of(fresh))
                     if side == self.how.met:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
                     elif self.retracts:
@@ -257,6 +285,8 @@ class Outcome:
         """Return rows that match nothing, if the join gives them."""
         if alone.settled is not None:
             self.settled.append(alone.settled)
+        if self.told is not None and alone.ordinals is not None:
+            self.told[alone.side].append(alone.ordinals)
         if not alone.rows.num_rows or alone.side not in self.sides:
             return []
         if self.keeps_late if alone.are_late else alone.side in self.how.alone:

@@ -329,8 +329,8 @@ def make_chains(
             sizes_of(window, plan, side, cores),
             first[side],
             new_index,
-            numbered,
-            side in plan.follows or (plan.defers and side == "left"),
+            numbered or (plan.names_settled and side in plan.marked),
+            side in plan.marked,
         )
         for side in SIDES
     }

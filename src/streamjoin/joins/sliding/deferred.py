@@ -73,8 +73,9 @@ class DeferredManager(Manager):
             ids = rows.astype(np.int32)
             assert held.marks is not None
             taken = held.rows.take(ids)
-            yield Alone("left", taken.slice(0, 0), Settled(held.marks, ids))
             ordinals = None if held.ordinals is None else held.ordinals_of(ids)
+            told = ordinals if self.plan.names_settled else None
+            yield Alone("left", taken.slice(0, 0), Settled(held.marks, ids), told)
             for part in self._cut(taken, ordinals):
                 waiting.append(part)
                 if 2 * sum(map(len, waiting)) >= self.plan.limits.most_slice_rows:

@@ -275,7 +275,9 @@ class Manager(SlidingExecutor):
                 for held, rows in self.chains[side].take_due(bound):
                     assert held.marks is not None
                     given = rows[~held.marks.read_early(rows)].astype(np.int32)
-                    yield Alone(side, held.rows.take(given), Settled(held.marks, rows))
+                    ids = rows.astype(np.int32)
+                    ordinals = held.ordinals_of(ids) if self.plan.names_settled else None
+                    yield Alone(side, held.rows.take(given), Settled(held.marks, rows), ordinals)
 
     def take_early(self, bound: int) -> Iterator[Alone]:
         """Give the rows before a time that are not settled, each once."""

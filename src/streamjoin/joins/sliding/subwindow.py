@@ -161,12 +161,21 @@ class Subwindow:
     def take_due(self, bound: int) -> Positions:
         """Settle the rows that are not, whose time or ordinal is before a bound; return them."""
         assert isinstance(self.marks, Marks)
+        return self.marks.settle_due(bound, *self._due_keys)
+
+    def find_first_due(self) -> int:
+        """Return the least time or ordinal of the rows that are not settled, `MAX_KEY` if none."""
+        assert isinstance(self.marks, Marks)
+        return self.marks.find_least(*self._due_keys)
+
+    @property
+    def _due_keys(self) -> tuple[Keys, int]:
+        """What tells when rows are due, as marks take it."""
         if self.plan.time_part is not None:
-            return self.marks.settle_due(bound, self.range_keys[self.plan.time_part].values)
+            return self.range_keys[self.plan.time_part].values, 0
         assert self.ordinals is not None
         column = self.ordinals.column
-        keys = NO_KEYS if column is None else column.values
-        return self.marks.settle_due(bound, keys, self.ordinals.first)
+        return NO_KEYS if column is None else column.values, self.ordinals.first
 
     def take_early(self, bound: int) -> tuple[Positions, Positions]:
         """Note the rows whose time is before a bound; return them, and those not settled."""

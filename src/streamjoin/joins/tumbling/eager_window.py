@@ -62,11 +62,12 @@ class WindowSide:
     @classmethod
     def of(cls, plan: JoinPlan, side: Side) -> "WindowSide":
         """Make an empty one."""
+        names_settled = plan.names_settled and side in plan.follows
         return cls(
             Rows(limits=plan.limits),
             [Column(plan.limits) for _ in plan.equalities],
             [Column(plan.limits) for _ in plan.ranges],
-            Column(plan.limits) if plan.names_rows else None,
+            Column(plan.limits) if plan.names_rows or names_settled else None,
             plan.make_marks(side),
         )
 

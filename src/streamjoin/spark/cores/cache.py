@@ -7,7 +7,9 @@ and a core that wants to continue with it compares these with the state:
 * an engine that is a batch ahead has dropped rows that are still needed: it is thrown away;
 * segments that the engine lacks, because the core's last batch ran in another worker, are added;
 * segments that only the engine has must have left the window. Otherwise a task that failed has left
-  them there, and the engine is thrown away.
+  them there, and the engine is thrown away;
+* so it is with the marks of rows that have matches (`state.mark_pages`): what the engine lacks is
+  added, and it must have none that the state lacks.
 
 An engine is taken out while it is used, so one that fails in the middle of a step is gone.
 """
@@ -18,6 +20,7 @@ from dataclasses import dataclass, field
 
 from streamjoin.joins.engine import Engine
 from streamjoin.keys.operands import Side
+from streamjoin.spark.state.mark_pages import MarkBook
 from streamjoin.spark.state.segments import Segment
 
 CACHE_BYTES = 1 << 30  # in one worker process, beside the engine used last
@@ -30,6 +33,7 @@ class CachedEngine:
     engine: Engine
     segments: dict[str, tuple[Side, int]] = field(default_factory=dict)
     batch: int = -1
+    book: MarkBook = field(default_factory=MarkBook)  # which rows are settled, if that counts
 
     @property
     def nbytes(self) -> int:

@@ -12,7 +12,8 @@ windows are closed: segments may hold their rows beside those of open ones.
 
 With a routing by hash, equal rows are stored by one core, and that is all. Otherwise right rows go
 to every core and left rows to one each, a join matrix: a pair is found where its left row is. Then
-a right row lives at the core that would store it alone.
+a right row lives at the core that would store it alone. Where it counts which right rows match, it
+is the other way round.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,8 +21,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.joins.engine import Engine
 from streamjoin.joins.executor import ClosingExecutor
-from streamjoin.kernels.compile import MAX_KEY, Flags
+from streamjoin.kernels.compile import MAX_KEY, Flags, Positions
 from streamjoin.keys.operands import Side
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
@@ -29,10 +31,9 @@ from streamjoin.plans.preparing import prepare
 from streamjoin.plans.window_keys import window_numbers
 from streamjoin.spark.cores import cache
 from streamjoin.spark.cores.cache import CachedEngine
-from streamjoin.spark.cores.join_core import JoinCore, mark_first
-from streamjoin.spark.routing.exchange import Received, receive
+from streamjoin.spark.cores.join_core import JoinCore
+from streamjoin.spark.routing.exchange import receive
 from streamjoin.spark.routing.parcels import Parcel
-from streamjoin.spark.state.segments import write_segments
 
 FEW_WINDOWS = 4  # of a batch, that have segments of their own, which are dropped as a whole
 
@@ -56,17 +57,11 @@ class ClosingCore(JoinCore):
         with self.metrics.phase("state"):
             self._write_state(None, received.newest)
 
-    def choose_stored(self, received: Received, batch: Prepared, count: int) -> Flags:
-        """Return which rows are stored here: all right ones, and of left ones the first."""
-        self.metrics.late += int(np.count_nonzero(batch.intake.late < count))
-        self.metrics.probes += len(batch)
-        return np.ones(len(batch), np.bool_) if batch.side == "right" else mark_first(batch, count)
-
     def find_home(self, batch: Prepared) -> Flags | None:
         """Return which stored rows live here: of right ones that every core stores, its share."""
         table = self.spec.first_table()
         assert table is not None
-        if batch.side == "left" or self.spec.is_hashed:
+        if batch.side not in self.spec.replicated or self.spec.is_hashed:
             return None
         routed = prepare(self.spec.routing_plan(), batch.side, batch.rows)
         owners = table.owners(table.cells(self.spec.route_keys(routed)), routed.rows)
@@ -87,13 +82,14 @@ class ClosingCore(JoinCore):
             engine.restore_watermark(self.watermark)
             for delivery in engine.close_iter():
                 yield from delivery.rows
+            self._take_settled(engine)
         self.manifest.windows = self._windows(self.cached).saved
 
     def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
         manifest = self.manifest
         cached = cache.take_engine(self.owner, manifest.batch)
-        if cached is None or not self._can_continue(cached):
+        if cached is None or not self._can_continue(cached) or not self._catch_up(cached):
             cached = self._make_engine()
             # What it has seen, and how fast, only this worker knows: attempts would differ.
             self._windows(cached).decide_by_rows_alone()
@@ -101,7 +97,7 @@ class ClosingCore(JoinCore):
         if missing:
             self.metrics.cache_misses += 1
             with self.metrics.phase("load"):
-                for rows in self._load(missing):
+                for rows in self._load(missing, cached.book):
                     self._windows(cached).restore(rows, manifest.windows)
                     self._take_lives_back(cached.engine, rows)
         else:
@@ -114,6 +110,13 @@ class ClosingCore(JoinCore):
             cached.engine.restore_arrived(manifest.arrived)
         cached.engine.restore_watermark(self.late_before)
         return cached
+
+    def _catch_up(self, cached: CachedEngine) -> bool:
+        """Return whether an engine knows which of its rows are settled, and of no others."""
+        return cached.book.catch_up(self.store, self.manifest) == set()
+
+    def find_due(self, engine: Engine) -> None:
+        """Return None: rows without a match are due when their windows close."""
 
     def _can_continue(self, cached: CachedEngine) -> bool:
         """Whether an engine needs no more than the segments that it lacks.
@@ -138,19 +141,14 @@ class ClosingCore(JoinCore):
         assert closing is not None
         return closing
 
-    def _write_rows(self, batch: Prepared) -> None:
-        """Write stored rows as segments, one per window if there are few."""
-        shares = [batch]
+    def cut_segments(self, batch: Prepared) -> list[Positions]:
+        """Return the rows of each segment: one per window if there are few."""
         if self.plan.window_part is not None:
             numbers = window_numbers(batch)
             each = np.unique(numbers)
             if 1 < each.size <= FEW_WINDOWS:
-                shares = [batch.take(np.flatnonzero(numbers == number)) for number in each]
-        for share in shares:
-            assert share.times is not None
-            last = int(share.times.max())
-            rows = self.label_rows(share)
-            write_segments(self.store, self.manifest, self.moment.batch, batch.side, rows, last)
+                return [np.flatnonzero(numbers == number) for number in each]
+        return [np.arange(len(batch))] if len(batch) else []
 
     def least_needed(self, watermark: int | None) -> dict[Side, int] | None:
         """Return the least time that a row of an open window can have."""

@@ -29,12 +29,14 @@ from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import Range
-from streamjoin.keys.operands import Side
+from streamjoin.keys.operands import OTHER, Side
 from streamjoin.options.checked import JoinOptions
+from streamjoin.options.how import LEFT, RIGHT
 from streamjoin.options.ordering import Ordering
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.ordered_rows import OrderedManager
+from streamjoin.spark.planning.computed_keys import KEY
 from streamjoin.spark.planning.results import result_schema
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
@@ -49,6 +51,7 @@ from streamjoin.spark.state.join_facts import (
 from streamjoin.spark.tasks import choose_labels, state_partitions
 
 FORMAT = 2  # of the state
+HOME = f"{KEY}home"  # a column that tells whether a row is at home, or a guest
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,15 @@ class JoinSpec:
         return {"left": self.left, "right": self.right}
 
     @property
+    def core_schemas(self) -> dict[Side, pa.Schema]:
+        """The schema of each side's rows in an engine, which knows guests."""
+        if not self.has_guests:
+            return self.schemas
+        return {
+            side: each.append(pa.field(HOME, pa.bool_())) for side, each in self.schemas.items()
+        }
+
+    @property
     def cores(self) -> int:
         """How many cores there are."""
         return len(self.labels)
@@ -114,6 +126,55 @@ class JoinSpec:
         return self.counted or self.ordering is not None
 
     @property
+    def confined(self) -> frozenset[Side]:
+        """The sides whose rows go to their home alone, where all of their matches are found."""
+        follows = self.config.how.follows
+        if self.waits:
+            return LEFT if follows <= LEFT else frozenset()
+        return follows if len(follows) == 1 else frozenset()
+
+    @property
+    def waits(self) -> bool:
+        """Whether all pairs of a left row count together, so that it has to meet all at home."""
+        return self.config.keep != "all" or bool(self.config.aggregate)
+
+    @property
+    def replicated(self) -> frozenset[Side]:
+        """The sides whose rows are stored wherever others may look for them.
+
+        Where a left row stays at home, all right rows come to it; where the fates of both sides
+        count, rows meet at the homes of both. A row is a guest where it has no home.
+        """
+        if self.confined:
+            return frozenset(OTHER[side] for side in self.confined)
+        if self.config.how.follows:
+            return LEFT | RIGHT
+        return RIGHT if self.closes else frozenset()
+
+    @property
+    def has_guests(self) -> bool:
+        """Whether it counts of some rows whether they match, but not at every core that has them.
+
+        Equal rows are all at home in one core, where they are routed by hash.
+        """
+        is_full = len(self.config.how.follows) == 2
+        return is_full and self.cores > 1 and not self.is_hashed
+
+    @property
+    def keeps_marks(self) -> bool:
+        """Whether the state tells which rows are settled.
+
+        If windows are joined when they close, all is found out then.
+        """
+        is_open = not self.closes or self.config.emit != "close"
+        return is_open and bool(self.plan().marked)
+
+    def gives_unable(self, side: Side) -> bool:
+        """Whether rows that cannot match may have to be given."""
+        how = self.config.how
+        return side in how.alone or (self.config.late == "keep" and side in how.sides)
+
+    @property
     def keeps_ordinals(self) -> bool:
         """Whether rows keep their ordinals in the state."""
         return self.numbered or self.observe is not None
@@ -121,7 +182,17 @@ class JoinSpec:
     @property
     def adapts(self) -> bool:
         """Whether the routing follows the data."""
-        return self.routing != "split" and self.cores > 1 and not self.closes
+        if self.cores == 1 or self.closes:
+            return False
+        return not self.keeps_table if self.is_hashed else self.routing != "split"
+
+    @property
+    def keeps_table(self) -> bool:
+        """Whether the first table that the data have given stays.
+
+        All matches of a row have to be found at its home, so that must not move.
+        """
+        return bool(self.config.how.follows) or self.waits
 
     @property
     def follows_order(self) -> bool:
@@ -195,14 +266,16 @@ class JoinSpec:
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         engine = make_engine(
             self.config,
-            self.schemas,
+            self.core_schemas,
             deliver=deliver,
             numbers=self.numbered,
             manager=manager,
             observer=observer,
             names=self.names,
+            names_settled=self.keeps_marks,
         )
         engine.outcome.schema = self.result_schema
+        engine.outcome.home = HOME if self.has_guests else None
         return engine
 
     @property
@@ -234,7 +307,7 @@ class JoinSpec:
         """Return the routing table that needs no data; None if the routing needs some."""
         if self.adapts:
             return None
-        is_even = self.is_hashed and self.closes
+        is_even = self.is_hashed and (self.closes or self.keeps_table)
         return RoutingTable.even(self.cores) if is_even else RoutingTable.split(self.cores)
 
 
@@ -259,8 +332,12 @@ def _gather(
 def plan_of(spec: JoinSpec) -> JoinPlan:
     """Bind a spec, with hashes that are this process's secret."""
     plan = make_plan(spec.config, spec.schemas)
-    follows = spec.config.how.follows
-    return replace(plan, names_rows=spec.observe is not None, follows=follows)
+    return replace(
+        plan,
+        names_rows=spec.observe is not None,
+        follows=spec.config.how.follows,
+        defers=spec.waits and not spec.config.closes,
+    )
 
 
 @lru_cache(maxsize=32)

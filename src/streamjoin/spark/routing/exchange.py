@@ -89,7 +89,7 @@ class StreamPacker:
         batch = prepare(spec.routing_plan(), self.side, rows)
         summary["null_times"] = batch.intake.null_times
         yield from self._pack_able(batch, table, summary)
-        if spec.observe is not None:
+        if spec.observe is not None or spec.gives_unable(self.side):
             for core, data in pack_unable(spec, rows, batch):
                 yield core, Role.STORE, data
 
@@ -107,6 +107,8 @@ class StreamPacker:
         owners = table.owners(cells, batch.rows)
         for core, rows in enumerate(split_rows(batch.rows, table.share_stored(owners))):
             yield core, Role.STORE, pack_rows(rows, summary)
+        if self.side in spec.confined:
+            return
         ranges = spec.route_ranges(batch, keys)
         shares = table.share_probing(ranges, cells, owners)
         for core, rows in enumerate(split_rows(batch.rows, shares)):
@@ -129,6 +131,8 @@ def find_table(spec: JoinSpec) -> RoutingTable | None:
     table = hints.find(moment, spec.name)
     if table is None and spec.saved_table is not None:
         table = spec.saved_table.find(moment)
+    if spec.keeps_table:  # cores that learn it have to see all rows
+        return table if table is not None and table.is_learnt else None
     if table is None and moment is not None and moment.batch == 0 and spec.is_hashed:
         table = RoutingTable.spread(spec.cores)  # there is no state with another one
     return table
@@ -178,9 +182,11 @@ def summarize_rows(
     if times is not None and times.size:
         summary["newest"] = int(times.max())
     if spec.adapts:
+        summary["table"] = table.to_json()
+        if spec.keeps_table:
+            return summary
         histogram = Histogram.of_cells(keys, cells, table.splitters.size + 1)
         summary["histogram"] = histogram.to_lists()
-        summary["table"] = table.to_json()
         if spec.is_hashed and table.is_spread:
             stride = max(keys.size // SUMMARY_KEYS, 1)
             summary["sample"], summary["stride"] = keys[::stride].tolist(), stride
@@ -278,11 +284,15 @@ def agree_on_table(
     table = table or spec.first_table()
     if table is None and used:
         table = RoutingTable.from_json(used[0])
-    if table is None:
+    is_kept = spec.adapts and spec.keeps_table
+    if table is None or (is_kept and not table.is_learnt):
         keys = [spec.route_keys(batch) for batch in batches]
         every = np.sort(np.concatenate(keys)) if keys else np.empty(0, np.int64)
         sample = every[:: every.size // TABLE_KEYS + 1]
-        table = RoutingTable.from_sample(sample, spec.cores, more_comes=True)
+        if is_kept:
+            table = RoutingTable.learn(table, sample, every.size, spec.cores)
+        else:
+            table = RoutingTable.from_sample(sample, spec.cores, more_comes=True)
     if any(each != table.to_json() for each in used):
         raise StreamJoinError(
             "rows were routed by another table than the one in the state; if join(checkpoint=...) "
@@ -300,7 +310,8 @@ def pick_rows(spec: JoinSpec, number: int, received: Received, side: Side, rows:
     cells = table.cells(keys)
     received.summaries.append(summarize_rows(spec, rows, table, keys, cells))
     owners = table.owners(cells, rows.rows)
-    probing = table.share_probing(spec.route_ranges(rows, keys), cells, owners).of(number)
     stored = table.share_stored(owners).of(number)
     own.stored.append(rows.rows.take(pa.array(stored)))
-    own.probing.append(rows.rows.take(pa.array(probing)))
+    if side not in spec.confined:
+        probing = table.share_probing(spec.route_ranges(rows, keys), cells, owners).of(number)
+        own.probing.append(rows.rows.take(pa.array(probing)))

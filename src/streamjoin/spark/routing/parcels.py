@@ -28,8 +28,8 @@ class Role(IntEnum):
     """What a core does with the rows of a parcel."""
 
     GUEST = -1  # keep them for others to probe; they live at another core
-    STORE = 0  # keep them, and let them probe
-    PROBE = 1  # let them probe only
+    STORE = 0  # keep them, and let them probe: they are at home here
+    PROBE = 1  # let them probe; keep them as well if their side is `JoinSpec.replicated`
     PICK = 2  # every core gets these rows, and picks its own
     LIVE = 3  # let them probe only, but they live here; see `joins.lives`
 

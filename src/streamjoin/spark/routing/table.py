@@ -46,6 +46,7 @@ HEAVY_SHARE = 0.5  # of a core's fair share: a cell of one key with more rows be
 UNEVEN_LOAD = 1.25  # times the fair share: a core that gets more is reason for a new epoch
 NEW_SHARE = 0.1  # of the rows: more beyond the keys seen before are reason for one too
 HISTOGRAM_ROWS = 10_000  # that a histogram needs to be believed
+LEARNT_ROWS = 1000  # that a table which stays is learnt from, at least
 MOST_EPOCHS = 3  # alive together: each makes probes go to more cores
 
 Cores = NDArray[np.int32]
@@ -119,6 +120,25 @@ class RoutingTable:
         seen = (int(sample.min()), int(sample.max())) if more_comes and sample.size else None
         return cls(cores, (Epoch.make(from_sample(sample, CORE_CELLS * cores), cores, seen),))
 
+    @classmethod
+    def learn(
+        cls, table: "RoutingTable | None", sample: Keys, rows: int, cores: int
+    ) -> "RoutingTable":
+        """Return a table that stays, made from the keys of so many rows; `split` if these are few.
+
+        Rows that came under `split` have met all cores, or are met by all of them, until its epoch
+        ends: so all matches of a row are found at its home, whenever it comes.
+        """
+        if rows < LEARNT_ROWS:
+            return cls.split(cores) if table is None else table
+        [learnt] = cls.from_sample(sample, cores, more_comes=True).epochs
+        return cls(cores, (*([] if table is None else table.epochs), learnt))
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether its cells follow from keys."""
+        return bool(self.splitters.size)
+
     @property
     def is_spread(self) -> bool:
         """Whether this is still the table of `spread`: nothing was learnt since."""
@@ -163,9 +183,8 @@ class RoutingTable:
         before ``expired`` end. A ``sample`` of the keys, if there is one, shows a hot key at once,
         where the adjustment would have to narrow it down from epoch to epoch.
         """
-        *older, current = self.epochs
-        current = replace(current, newest=max(current.newest, newest))
-        alive = [each for each in older if expired is None or each.newest >= expired]
+        aged = self.age(newest, expired)
+        *alive, current = aged.epochs
         if len(alive) + 1 < MOST_EPOCHS and self._is_uneven(current, histogram):
             seen = int(histogram.least.min()), int(histogram.greatest.max())
             cells = CORE_CELLS * self.cores
@@ -173,7 +192,14 @@ class RoutingTable:
             following = Epoch.make(splitters, self.cores, seen)
             if not np.array_equal(following.splitters, current.splitters):
                 return RoutingTable(self.cores, (*alive, current, following)), True
-        return RoutingTable(self.cores, (*alive, current)), False
+        return aged, False
+
+    def age(self, newest: int, expired: int | None) -> "RoutingTable":
+        """Return the table for the next rows, if their homes stay; see `advance`."""
+        *older, current = self.epochs
+        current = replace(current, newest=max(current.newest, newest))
+        alive = [each for each in older if expired is None or each.newest >= expired]
+        return RoutingTable(self.cores, (*alive, current))
 
     def _is_uneven(self, current: Epoch, histogram: Histogram) -> bool:
         if self.cores == 1 or not current.splitters.size or histogram.total < HISTOGRAM_ROWS:

@@ -2,9 +2,10 @@
 
 ::
 
-    manifest            segments [id, side, rows, bytes, size, last], routing table, ...
-    segments   7-left-0-8f3a..  -> rows that micro-batch 7 stored, as in a parcel
-               7-right-0-c07e.. -> ...
+    manifest            segments [id, side, rows, bytes, size, last, runs], routing table, ...
+    segments   7-left-0-8f3a..     -> rows that micro-batch 7 stored, as in a parcel
+               7-right-0-c07e..    -> ...
+               marks-left-1-5d11.. -> which rows are settled, if that counts (`state.mark_pages`)
 
 A micro-batch writes its rows as new segments and the manifest, and removes the segments whose rows
 have all left the window. It reads only those segments that the worker's engine does not hold.
@@ -30,12 +31,15 @@ are.
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from streamjoin.errors import SnapshotError
+from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
 from streamjoin.keys.splitters import Histogram
 from streamjoin.plans.batches import copy_batch, measure_rows, split_by_bytes
@@ -51,6 +55,9 @@ WAY_OUT = "restore the checkpoint from a copy, or start with a new checkpointLoc
 ORDINAL = "__streamjoin_ordinal"  # where rows are numbered: each one's place in its stream
 
 
+Run = tuple[int, int]  # the first of some numbers in a row, and how many there are
+
+
 class Segment(NamedTuple):
     """Some stored rows: where they are, and the greatest time or ordinal among them."""
 
@@ -60,6 +67,15 @@ class Segment(NamedTuple):
     bytes: int  # in the state store, compressed
     size: int  # in memory, in bytes
     last: int
+    runs: tuple[Run, ...] = ()  # of its rows' numbers, where these are numbered
+
+
+class Page(NamedTuple):
+    """Some marks of stored rows: where they are; see `state.mark_pages`."""
+
+    id: str
+    side: Side
+    number: int
 
 
 @dataclass
@@ -76,12 +92,18 @@ class Manifest:
     batch: int = -1  # that wrote it last, and below, the watermark of that batch
     watermark_ms: int = 0
     windows: dict[str, Any] = field(default_factory=dict)  # that are open, and joined eagerly
+    # Where it counts whether rows match: which are settled, how many rows were numbered so far, and
+    # up to which watermark none that is not settled is due.
+    marks: list[Page] = field(default_factory=list)
+    numbered: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
+    due: int | None = None
 
     def to_bytes(self) -> bytes:
         """Write as JSON, together with a digest of it."""
         saved = {
             **asdict(self),
             "segments": [list(segment) for segment in self.segments],
+            "marks": [list(page) for page in self.marks],
             "table": self.table and self.table.to_json(),
             "histogram": self.histogram and self.histogram.to_lists(),
         }
@@ -103,7 +125,8 @@ class Manifest:
 
     @classmethod
     def _from_json(cls, saved: dict[str, Any]) -> "Manifest":
-        saved["segments"] = [Segment(*segment) for segment in saved["segments"]]
+        saved["segments"] = [read_entry(segment) for segment in saved["segments"]]
+        saved["marks"] = [Page(*page) for page in saved.get("marks", ())]
         saved["table"] = saved["table"] and RoutingTable.from_json(saved["table"])
         saved["histogram"] = saved["histogram"] and Histogram.from_lists(saved["histogram"])
         return cls(**saved)
@@ -124,19 +147,60 @@ class Manifest:
         return [segment for segment in self.segments if segment.side == side]
 
 
+def read_entry(saved: list[Any]) -> Segment:
+    """Read the entry of a segment; earlier ones have no runs."""
+    segment = Segment(*saved)
+    return segment._replace(runs=tuple((first, count) for first, count in segment.runs))
+
+
 def write_segments(
-    store: Store, manifest: Manifest, batch: int, side: Side, rows: pa.RecordBatch, last: int
+    store: Store,
+    manifest: Manifest,
+    batch: int,
+    side: Side,
+    rows: pa.RecordBatch,
+    last: int,
+    runs: Sequence[Run] = (),
 ) -> None:
     """Write rows as a new segment of a micro-batch, or as several if they are many."""
     for part in split_by_bytes(rows, SEGMENT_BYTES):
+        own, runs = cut_runs(runs, part.num_rows)
         data = pack_rows(copy_batch(part), codec="lz4")
         prefix = f"{batch}-{side}-"
         number = sum(each.id.startswith(prefix) for each in manifest.segments)
         id_ = f"{prefix}{number}-{digest(data)}"
         store.write(id_, data)
         manifest.segments.append(
-            Segment(id_, side, part.num_rows, len(data), measure_rows(part), last)
+            Segment(id_, side, part.num_rows, len(data), measure_rows(part), last, own)
         )
+
+
+def cut_runs(runs: Sequence[Run], count: int) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+    """Return the runs of the first ``count`` rows, and those of the others."""
+    before: list[Run] = []
+    for place, (first, size) in enumerate(runs):
+        if size > count:
+            cut = ((first, count),) if count else ()
+            return (*before, *cut), ((first + count, size - count), *runs[place + 1 :])
+        before.append((first, size))
+        count -= size
+    return tuple(before), ()
+
+
+def join_runs(every: Iterable[Run]) -> list[Run]:
+    """Return runs as fewer ones: two that follow each other are one."""
+    joined: list[Run] = []
+    for first, count in every:
+        if joined and sum(joined[-1]) == first:
+            first, count = joined[-1][0], joined.pop()[1] + count
+        joined.append((first, count))
+    return joined
+
+
+def list_numbers(segments: Iterable[Segment]) -> Keys:
+    """Return the numbers of the rows of segments."""
+    runs = [np.arange(first, first + count) for each in segments for first, count in each.runs]
+    return np.concatenate([np.empty(0, np.int64), *runs])
 
 
 def expire_segments(store: Store, manifest: Manifest, needed: dict[Side, int]) -> None:
@@ -163,7 +227,8 @@ def compact_segments(store: Store, manifest: Manifest, batch: int, side: Side) -
     manifest.segments = [each for each in manifest.segments if each not in joined]
     for segment in joined:
         store.remove(segment.id)
-    write_segments(store, manifest, batch, side, whole, max(each.last for each in joined))
+    runs = join_runs(run for each in joined for run in each.runs)
+    write_segments(store, manifest, batch, side, whole, max(each.last for each in joined), runs)
 
 
 def find_small(segments: list[Segment]) -> list[Segment]:

@@ -1,0 +1,435 @@
+"""Rows that match nothing, or something, over all cores: each is given once, and when it is due.
+
+Whatever is cut, lost or run again, the result is that of the rows that were on time, by loops.
+"""
+
+from collections import Counter
+
+import pytest
+from hypothesis import Phase, event, given, settings
+from hypothesis import strategies as st
+
+import streamjoin as sj
+from streamjoin.options.how import EVERY_HOW, read_how
+from streamjoin.spark.routing import table as routing
+from streamjoin.spark.state import mark_pages
+from tests.joins.outcomes.kept import DISTANCES, keep_pairs, rank_of
+from tests.joins.small_streams import CONDITIONS, both
+from tests.oracle import join_by_count
+from tests.spark.cores.test_attempts import WINDOWS, Twice
+from tests.spark.cores.test_closing_core import sessions
+from tests.spark.cores.test_join_core import (  # noqa: F401
+    TIMED,
+    cut,
+    on_time,
+    seeds,
+    small,
+    timed,
+    two_streams,
+)
+from tests.spark.cores.test_row_lives import EQUAL, PREDICATES, RESIDUAL, SAME
+from tests.spark.in_process import Cluster, Luck, make_join
+
+random = settings(max_examples=150, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+UNLUCKY = Luck(workers=3, failures=0.2, restarts=0.1)
+AT_END = 10**6  # a watermark after all rows
+
+hows = st.sampled_from([each.name for each in EVERY_HOW])
+KEYED = st.sampled_from(["equality", "two equalities", "text", "null-safe", "residual text"])
+ROUTED = st.sampled_from(
+    ["equality", "null-safe", "band", "double band", "two bands", "equality and band", "residual"]
+)
+ANY = st.sampled_from(
+    ["equality", "band", "inequality", "two inequalities", "residual", "filters", "not equal"]
+)
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch):
+    """Let a table be learnt from few rows, and a page hold eight."""
+    monkeypatch.setattr(routing, "LEARNT_ROWS", 6)
+    monkeypatch.setattr(mark_pages, "PAGE_BITS", 3)
+    monkeypatch.setattr(mark_pages, "PAGE_BYTES", 1)
+
+
+def ids(batches, how, extra=()):
+    """The ids of rows of the result: pairs, with None for no row, or of one side."""
+    kind, found = read_how("how", how), Counter()
+    for rows in batches:
+        columns = [rows["id"]] if kind.one_side else [rows["id"], rows["id_right"]]
+        columns += [rows[name] for name in extra]
+        found.update(zip(*(each.to_pylist() for each in columns), strict=True))
+    return found
+
+
+def result(pairs, left, right, how):
+    """What a join gives, from the ids of its pairs and the rows of both sides."""
+    kind = read_how("how", how)
+    met = {"left": {one for one, _ in pairs}, "right": {two for _, two in pairs}}
+    rows = {"left": left, "right": right}
+    if kind.one_side:
+        side = kind.one_side
+        every = Counter(row["id"] for row in rows[side])
+        return Counter(
+            {(id_,): n for id_, n in every.items() if (id_ in met[side]) == bool(kind.met)}
+        )
+    found = Counter(pairs)
+    for side in kind.alone:
+        for row in rows[side]:
+            if row["id"] not in met[side]:
+                found[(row["id"], None) if side == "left" else (None, row["id"])] += 1
+    return found
+
+
+def is_null(names):
+    return lambda row: any(row[name] is None for name in names)
+
+
+NOT_NULL = {"equality": "kk", "band": "aa", "inequality": "ab", "residual": "aa", "not equal": "aa"}
+NOT_NULL |= {"double band": "xx", "null-safe": ["", ""], "text": "ss", "or nothing": ["", ""]}
+NOT_NULL |= {"two inequalities": ["ab", "ab"], "two bands": ["ax", "ax"], "residual text": "kk"}
+NOT_NULL |= {"equality and band": ["ka", "ka"], "two equalities": ["ks", "ks"]}
+UNABLE = {name: [*map(is_null, columns)] for name, columns in NOT_NULL.items()}
+UNABLE["filters"] = [
+    lambda row: None in (row["a"], row["b"]) or row["b"] <= 0,
+    lambda row: None in (row["a"], row["s"]),
+]
+
+
+class Timeline:
+    """Watches that rows without a match are given when they are due, not before and not later."""
+
+    def __init__(self, how, name, due):
+        self.kind, self.due, self.unable = read_how("how", how), due, UNABLE[name]
+        self.open = {side: {} for side in self.kind.alone}
+        self.overdue = set()  # if they have no match
+
+    def arrive(self, rows):
+        for side, own in zip(("left", "right"), rows, strict=True):
+            if side in self.open:
+                self.open[side].update({row["id"]: row for row in own})
+
+    def check(self, given, watermark):
+        """Compare with what a batch has given, whose state is that of a watermark."""
+        for side, rows in self.open.items():
+            place = 0 if side == "left" or self.kind.one_side else 1
+            for each in given:
+                row = rows.pop(each[place], None)
+                if len(each) == 1 or each[1 - place] is None:
+                    assert each[place] not in self.overdue
+                    if each[place] is not None:
+                        assert self.is_due(side, row, watermark)
+            if watermark > 1:  # no timer goes off in the first millisecond of 1970
+                due = (id_ for id_, row in rows.items() if self.is_due(side, row, watermark))
+                self.overdue.update(due)
+
+    def is_due(self, side, row, watermark):
+        if row["t"] is None or self.unable[side == "right"](row):
+            return True
+        return bool(watermark) and self.due(side, row, watermark)
+
+
+def run(join, how, name, seed, delay, due=None, luck=UNLUCKY, cluster=Cluster):
+    """Run a stream on a cluster of bad luck; return what it gave, and the rows on time."""
+    left, right = two_streams(seed)
+    cluster = cluster(join, luck, seed, delay)
+    found, kept, seen = Counter(), ([], []), 0
+    timeline = None if due is None else Timeline(how, name, due)
+    for step in cut(seed, left, right):
+        fresh = [
+            [row for row in rows if row["t"] is None or not cluster.late_until
+             or row["t"] > cluster.late_until]
+            for rows in step
+        ]  # fmt: skip
+        watermark = cluster.watermark
+        given = ids(cluster.batch(*map(timed, step)), how)
+        late = [len(rows) - len(own) for rows, own in zip(step, fresh, strict=True)]
+        told = [cluster.metrics.late_left, cluster.metrics.late_right]
+        for side, expected, counted in zip(("left", "right"), late, told, strict=True):
+            assert counted == expected or (counted < expected and not join.gives_unable(side))
+        seen += cluster.metrics.unmatched
+        found += given
+        if timeline:
+            timeline.arrive(fresh)
+            timeline.check(given, watermark)
+        for side, rows in zip(kept, fresh, strict=True):
+            side += rows
+        if cluster.random.random() < 0.5:
+            given = ids(cluster.idle(), how)
+            seen += cluster.metrics.unmatched
+            found += given
+            if timeline:
+                timeline.check(given, cluster.watermark)
+    cluster.watermark = AT_END
+    for _ in range(20):
+        found += ids(cluster.idle(), how)
+        seen += cluster.metrics.unmatched
+        if not any(store.timers for store in cluster.stores.values()):
+            break
+    for store in cluster.stores.values():
+        assert (store.saved, store.segments, store.timers) == (None, {}, set())
+    alone = sum(n for ids_, n in found.items() if None in ids_)
+    if read_how("how", how).gives_pairs:
+        assert seen == alone
+    return found, *kept
+
+
+def pairs_within(left, right, predicate, before, after):
+    return Counter(
+        (one["id"], two["id"])
+        for one in left
+        for two in right
+        if None not in (one["t"], two["t"])
+        and one["t"] - before <= two["t"] <= one["t"] + after
+        and predicate(one, two)
+    )
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=ANY,
+    cores=st.sampled_from([1, 2, 3]),
+    routing=st.sampled_from(["auto", "auto", "split"]),
+    before=st.integers(0, 8),
+    after=st.integers(1, 8),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    algorithm=st.sampled_from(["auto", "bi_sort", "pim_tree"]),
+)
+def test_time_windows(seed, how, name, cores, routing, before, after, delay, algorithm):
+    on, predicate = CONDITIONS[name]
+    if how == "full" and (
+        routing == "split" or name in ("inequality", "two inequalities", "not equal")
+    ):
+        cores = 1
+    join = make_join(
+        on, TIMED, cores, routing, how=how, algorithm=algorithm,
+        window=sj.TimeWindow(before=before, after=after), time="t",
+    )  # fmt: skip
+
+    def due(side, row, watermark):
+        return watermark >= row["t"] + (after if side == "left" else before)
+
+    found, left, right = run(join, how, name, seed, delay, due)
+    assert found == result(pairs_within(left, right, predicate, before, after), left, right, how)
+    event(f"{how}, {join.routing}")
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=ANY,
+    cores=st.sampled_from([1, 2, 3]),
+    sizes=st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    order=st.sampled_from([None, "o"]),
+    algorithm=st.sampled_from(["auto", "bi_sort", "im_tree"]),
+)
+def test_count_windows(seed, how, name, cores, sizes, order, algorithm):
+    on, predicate = CONDITIONS[name]
+    cores = 1 if how == "full" else cores
+    window = sj.CountWindow(left=sizes[0], right=sizes[1])
+    join = make_join(on, TIMED, cores, how=how, window=window, order=order, algorithm=algorithm)
+    left, right = two_streams(seed)
+    cluster, steps, found = Cluster(join, UNLUCKY, seed), cut(seed, left, right), Counter()
+    for step in steps:
+        found += ids(cluster.batch(*map(timed, step)), how)
+    pairs = join_by_count(steps, predicate, *sizes, order)
+    if read_how("how", how).met:
+        assert found == result(pairs, left, right, how)
+        return
+    # Rows that are still in their window may find matches, so they wait.
+    sides = dict(zip(("left", "right"), zip(*steps, strict=True), strict=True))
+    for side, batches in sides.items():
+        rows = [
+            row for batch in batches for row in sorted(batch, key=lambda row: row[order or "id"])
+        ]
+        waiting = rows[-sizes[side == "right"] :]
+        unable = UNABLE[name][side == "right"]
+        sides[side] = [row for row in rows if row not in waiting or unable(row)]
+    every = result(pairs, left, right, how)
+    given = {side: {row["id"] for row in rows} for side, rows in sides.items()}
+    expected = Counter()
+    for each, count in every.items():
+        if len(each) == 1:
+            side = read_how("how", how).one_side
+            is_given = each[0] in given[side]
+        else:
+            is_given = None not in each or each[0] in given["left"] or each[1] in given["right"]
+        if is_given:
+            expected[each] += count
+    assert found == expected
+
+
+def together(left, right, window):
+    """Pairs of rows that are in one tumbling window."""
+    return lambda one, two: (
+        None not in (one["t"], two["t"]) and one["t"] // window == two["t"] // window
+    )
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=ANY,
+    cores=st.sampled_from([1, 2, 3]),
+    length=st.integers(1, 12),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    kind=st.sampled_from(["close", "eager", "shj_jm", "pmj_jb", "auto"]),
+)
+def test_tumbling_windows(seed, how, name, cores, length, delay, kind):
+    on, predicate = CONDITIONS[name]
+    if how == "full" and not on.startswith("l.k = r.k"):
+        cores = 1
+    options = {"emit": kind} if kind in ("close", "eager", "auto") else {"emit": "eager"}
+    if kind in ("shj_jm", "pmj_jb"):
+        on, predicate = CONDITIONS["equality"]
+        name = "equality"
+        options["algorithm"] = kind
+        if kind == "pmj_jb":
+            options["tuning"] = {"delta": 6}
+    join = make_join(
+        on, TIMED, cores, how=how, window=sj.TumblingWindow(length), time="t", **options
+    )
+
+    def due(side, row, watermark):
+        return watermark >= (row["t"] // length + 1) * length
+
+    found, left, right = run(join, how, name, seed, delay, due)
+    same = both(predicate, together(left, right, length))
+    pairs = Counter((a["id"], b["id"]) for a in left for b in right if same(a, b))
+    assert found == result(pairs, left, right, how)
+    event(f"{how}, {join.routing}, {'closes' if join.closes else 'slides'}")
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=st.sampled_from(["equality", "and a sum"]),
+    cores=st.sampled_from([1, 2, 3]),
+    gap=st.integers(1, 6),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    emit=st.sampled_from(["close", "eager"]),
+)
+def test_session_windows(seed, how, name, cores, gap, delay, emit):
+    on, predicate = (EQUAL, SAME) if name == "equality" else (RESIDUAL, PREDICATES[RESIDUAL][0])
+    join = make_join(on, TIMED, cores, how=how, emit=emit, window=sj.SessionWindow(gap), time="t")
+    found, left, right = run(join, how, name, seed, delay)
+    timed_rows = [[row for row in rows if row["t"] is not None] for rows in (left, right)]
+    number = sessions(*timed_rows, gap, True)
+    pairs = Counter(
+        (a["id"], b["id"])
+        for a in left
+        for b in right
+        if predicate(a, b) and number.get(a["id"], -1) == number.get(b["id"], -2)
+    )
+    assert found == result(pairs, left, right, how)
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=ROUTED,
+    cores=st.sampled_from([1, 2, 3]),
+    delay=st.sampled_from([0, 2]),
+    window=st.sampled_from(["time", "tumbling", "session"]),
+)
+def test_late_rows_are_given_once(seed, how, name, cores, delay, window):
+    if window == "session":
+        name = "equality"
+    on, _ = CONDITIONS[name]
+    if how == "full" and window == "tumbling" and name != "equality":
+        cores = 1
+    windows = {
+        "time": sj.TimeWindow(before=3, after=4),
+        "tumbling": sj.TumblingWindow(5),
+        "session": sj.SessionWindow(2),
+    }
+    kind = read_how("how", how)
+    join = make_join(on, TIMED, cores, how=how, late="keep", window=windows[window], time="t")
+    left, right = two_streams(seed)
+    cluster, found, expected = Cluster(join, UNLUCKY, seed, delay), Counter(), Counter()
+    for step in cut(seed, left, right):
+        limit = cluster.late_until
+        given = ids(cluster.batch(*map(timed, step)), how, ["_late"])
+        found += Counter({each[:-1]: n for each, n in given.items() if each[-1]})
+        for side, rows in zip(("left", "right"), step, strict=True):
+            for row in rows:
+                if side in kind.sides and limit and row["t"] is not None and row["t"] <= limit:
+                    pair = (row["id"], None) if side == "left" else (None, row["id"])
+                    expected[(row["id"],) if kind.one_side else pair] += 1
+    assert found == expected
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=ROUTED,
+    window=st.sampled_from(["time", "count", "tumbling", "eager", "session"]),
+    cores=st.sampled_from([1, 2, 3]),
+    delay=st.sampled_from([0, 2, 5]),
+)
+def test_attempts_write_the_same_marks(seed, how, name, window, cores, delay):
+    if window in ("session", "eager"):
+        name = "equality"
+    elif how == "full" and window in ("count", "tumbling") and name != "equality":
+        cores = 1
+    cores = 1 if how == "full" and window == "count" else cores
+    join = make_join(CONDITIONS[name][0], TIMED, cores, how=how, **WINDOWS[window])
+    cluster = Twice(join, Luck(), seed, delay)
+    for step in cut(seed, *two_streams(seed)):
+        cluster.batch(*map(timed, step))
+        if cluster.random.random() < 0.3:
+            cluster.idle()
+    assert cluster.attempts
+
+
+@random
+@given(
+    seed=seeds,
+    how=hows,
+    name=st.sampled_from(["equality", "band", "inequality", "residual", "equality and band"]),
+    keep=st.sampled_from(["nearest", "first", "last"]),
+    k=st.integers(1, 3),
+    cores=st.sampled_from([1, 2, 3]),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    window=st.sampled_from(["time", "tumbling", "session"]),
+)
+def test_the_best_pairs_are_kept(seed, how, name, keep, k, cores, delay, window):
+    name = "equality" if window == "session" else name
+    on, predicate = CONDITIONS[name]
+    if "right" in read_how("how", how).follows and not on.startswith("l.k = r.k"):
+        cores = 1
+    nearest, distance = DISTANCES[name]
+    options = {"nearest": nearest} if nearest and keep == "nearest" else {}
+    kind = {
+        "time": sj.TimeWindow(before=3, after=4),
+        "tumbling": sj.TumblingWindow(5),
+        "session": sj.SessionWindow(2),
+    }[window]
+    join = make_join(on, TIMED, cores, how=how, keep=keep, k=k, window=kind, time="t", **options)
+
+    def due(side, row, watermark):
+        if window == "tumbling":
+            return watermark >= (row["t"] // 5 + 1) * 5
+        return watermark >= row["t"] + (4 if side == "left" else 3 + 4)
+
+    given, left, right = run(join, how, name, seed, delay, None if window == "session" else due)
+    timed_rows = [[row for row in rows if row["t"] is not None] for rows in (left, right)]
+    number = sessions(*timed_rows, 2, True) if window == "session" else {}
+    meets = {
+        "time": lambda one, two: one["t"] - 3 <= two["t"] <= one["t"] + 4,
+        "tumbling": lambda one, two: one["t"] // 5 == two["t"] // 5,
+        "session": lambda one, two: number.get(one["id"], -1) == number.get(two["id"], -2),
+    }[window]
+
+    def matches(one, two):
+        return None not in (one["t"], two["t"]) and meets(one, two) and predicate(one, two)
+
+    pairs = keep_pairs(left, right, matches, rank_of(keep, distance), k)
+    assert given == result(pairs, left, right, how)
