@@ -335,25 +335,33 @@ def draw_band(
     if way == 2:
         return replace(compare(operator, a, b), distance=difference(a, b))
     if way in (3, 4):
-        return compare(operator, a, shifted)
+        return replace(compare(operator, a, shifted), distance=difference(a, shifted))
     if way in (5, 6):
         operator = dice.choice(["<=", "<=", "<", ">", ">=", "=", "<>"])
         near = absolute(arithmetic("-", a, b))
         if dice.random() < 0.2:
-            return compare(OPPOSITE[operator], limit(), near)
-        band = compare(operator, near, limit())
-        return replace(band, distance=difference(a, b)) if operator in ("<", "<=") else band
+            band = compare(OPPOSITE[operator], limit(), near)
+        else:
+            band = compare(operator, near, limit())
+        return band if operator == "<>" else replace(band, distance=difference(a, b))
     if way == 7:
-        return compare(dice.choice([*OPERATORS, "=", "<>"]), arithmetic("-", a, b), limit())
+        operator = dice.choice([*OPERATORS, "=", "<>"])
+        band = compare(operator, arithmetic("-", a, b), limit())
+        return band if operator == "<>" else replace(band, distance=difference(a, b))
     if way == 8:
-        return between(arithmetic("-", a, b), limit(), limit(), dice.random() < 0.2)
+        is_negated = dice.random() < 0.2
+        band = between(arithmetic("-", a, b), limit(), limit(), is_negated)
+        return band if is_negated else replace(band, distance=difference(a, b))
     if way in (9, 10, 11):
         low, high = arithmetic("-", b, shift()), arithmetic("+", b, shift())
-        return between(a, low, high, dice.random() < 0.15)
+        is_negated = dice.random() < 0.15
+        band = between(a, low, high, is_negated)
+        return band if is_negated else replace(band, distance=difference(a, b))
     if way == 12:
         return compare("<>", a, b if dice.random() < 0.6 else shifted)
     if way == 13:
-        return compare(operator, arithmetic("+", a, shift()), shifted)
+        moved = arithmetic("+", a, shift())
+        return replace(compare(operator, moved, shifted), distance=difference(moved, shifted))
     if way == 14:
         other = compare(dice.choice(OPERATORS), a, arithmetic("+", b, shift()))
         return combine("({} or {})", compare(operator, a, shifted), other)

@@ -117,7 +117,7 @@ def draw_keep(
         return chosen
     if window[0] == "count" or (is_untimed and not has_time):
         defaults = [each for each in defaults if each is not None]
-    if defaults and (not written or dice.random() < 0.5):
+    if defaults and (not written or dice.random() < 0.7):
         return replace(chosen, distance=defaults[0])
     if written:
         return replace(chosen, distance=dice.choice(written), is_written=True)
