@@ -61,6 +61,8 @@ def describe(config: JoinOptions, engine: Engine, rows: int) -> str:
     grown = (
         f"{rows:,} rows, over more than {MANY_WINDOWS} times {config.window}, are all still held"
     )
+    if config.how.alone and config.unmatched == "final":
+        grown += f", and how={config.how.name!r} has given none of them as a row without a match"
     if config.delay_us is None:
         return (
             f"{grown}, since nothing moves the watermark; pass delay='5 seconds', the longest that "
