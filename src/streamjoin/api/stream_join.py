@@ -22,6 +22,7 @@ from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.options.checked import JoinOptions
+from streamjoin.options.how import read_how
 from streamjoin.options.options import STREAMS, StreamOptions
 from streamjoin.options.rules import list_examples
 from streamjoin.options.signatures import show_options
@@ -61,8 +62,11 @@ class StreamJoin:
         **options: Unpack[StreamOptions],
     ) -> None:
         if window is None:
+            why = ""
+            if read_how("how", options.get("how", "inner")).alone:
+                why = "; without one, no row without a match would ever be known to stay so"
             raise WindowError(
-                f"a stream join needs a window: {list_examples()}; for two finite tables use "
+                f"a stream join needs a window: {list_examples()}{why}; for two finite tables use "
                 "join_tables"
             )
         self._open(JoinState(JoinOptions.check(on, window, time, **options)))

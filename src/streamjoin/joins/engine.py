@@ -394,6 +394,8 @@ class Engine:
             return
         for side, batch in push.prepared.items():
             rows, late = push.rows[side], batch.intake.late
+            if batch.intake.positions is None and batch.roles.can_match is None:
+                continue  # nothing was left out
             alone = np.ones(rows.num_rows, np.bool_)
             alone[batch.places[batch.matching]] = False
             alone[late] = False

@@ -33,7 +33,7 @@ from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import Marks, SomeMarks, read_all
+from streamjoin.plans.marks import Marks, SomeMarks
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
@@ -127,8 +127,9 @@ class Outcome:
         if self.aggregation is not None:
             columns["right"] = self.aggregation.of_nothing(rows.num_rows)
         elif self.one_side is None:
-            missing = [pa.nulls(rows.num_rows, each.type) for each in self.schemas[OTHER[side]]]
-            columns[OTHER[side]] = missing
+            kinds = self.schemas[OTHER[side]].types
+            missing = {kind: pa.nulls(rows.num_rows, kind) for kind in set(kinds)}
+            columns[OTHER[side]] = [missing[kind] for kind in kinds]
         arrays = [array for each in SIDES for array in columns.get(each, ())]
         arrays += self._extra(rows.num_rows, ONLY[side], are_late, op)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -245,8 +246,9 @@ def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
     """
     for side, batch in sides.items():
         if batch.marks is not None:
-            early = batch.marks.read_early(np.arange(len(batch)))
-            rows = np.flatnonzero(~read_all(batch.marks) & ~early & batch.matching)
+            rows = batch.marks.list_open()
+            if batch.roles.can_match is not None:
+                rows = rows[batch.roles.can_match[rows]]
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
 
