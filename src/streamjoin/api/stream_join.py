@@ -269,9 +269,9 @@ class StreamJoin:
 
         Returns the matches of the tumbling or session windows that this closes; a sliding window
         has already given its matches, unless ``keep`` or ``aggregate`` makes left rows wait until
-        nothing can change what they have. Rows before the watermark that come all the same are late:
-        they match nothing, and are counted. Takes a datetime, a date or an integer (milliseconds),
-        like the time columns. The watermark never moves back.
+        nothing can change what they have. Rows before the watermark that come all the same are
+        late: they match nothing, and are counted. Takes a datetime, a date or an integer
+        (milliseconds), like the time columns. The watermark never moves back.
 
         >>> from streamjoin import TumblingWindow
         >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")

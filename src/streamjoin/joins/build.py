@@ -39,6 +39,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.times import ticks
 
 
 @retry_deep
@@ -90,7 +91,10 @@ def make_engine(
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
     )
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep")
+    retracts = config.unmatched == "early"
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks(config.patience_us, plan))
+    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep", retracts)
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
