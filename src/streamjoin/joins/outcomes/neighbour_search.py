@@ -38,7 +38,6 @@ from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import NAN
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.prepared import Prepared
-from streamjoin.plans.window_keys import word_keys
 
 Direction = Literal["before", "after", "nearest"]  # of what each left row asks for
 
@@ -209,9 +208,13 @@ class Search:
     def _make_codes(self, asking: Ordered, there: Ordered) -> None:
         """Number the equalities of all rows, in the order of their keys."""
         if self.left.plan.equalities:
-            (ours, is_exact), (theirs, _) = (
-                word_keys(each.plan, each.keys) for each in (self.left, self.right)
-            )
+            sides = self.left, self.right
+            if len(self.left.plan.equalities) == 1:
+                ours, theirs = (each.keys.equalities[0] for each in sides)
+                is_exact = self.left.plan.equalities[0].exact
+            else:
+                ours, theirs = (each.plan.hash_equalities(each.keys) for each in sides)
+                is_exact = False
             is_secret = not is_exact and self.left.plan.seed != FIXED
             codes = make_codes(ours, theirs, self.threads, is_secret)
             left, right = share(
