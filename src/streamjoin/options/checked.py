@@ -59,6 +59,8 @@ class JoinOptions:
     aggregate: tuple[tuple[str, str], ...] = ()
     indicator: bool = False
     late: str = "drop"
+    unmatched: str = "final"
+    patience_us: int | None = None
 
     @classmethod
     def check(
@@ -172,6 +174,11 @@ class JoinOptions:
     def ends(self) -> bool:
         """Whether the end of the streams gives what was not given before."""
         return self.closes or self.reduces or bool(self.how.alone)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the window looks at event times; tables may have times without it."""
+        return self.window is not None and self.window.is_timed
 
     @property
     def is_counted(self) -> bool:

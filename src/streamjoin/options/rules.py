@@ -181,6 +181,7 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
                     f"ordered={given['ordered']!r} puts pairs into the order of their arrival, and "
                     f"{name}={given.asked[name]!r} gives something else; leave one of them out"
                 )
+    check_early(plain, window)
     if plain.has("late") and (window is None or not window.is_timed):
         raise WindowError(
             f"late={given['late']!r} is for windows that look at event times; with "
@@ -215,7 +216,43 @@ def check_rank(
         )
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     if keep == "nearest" and nearest is None and not unknown:
-        find_distance(condition, has_time)
+        find_distance(condition, has_time, not has_arrival)
+
+
+def check_early(plain: "Plain", window: Window | None) -> None:
+    """Refuse to give rows before it is known that they match nothing where that has no meaning."""
+    given = plain.given
+    is_early = plain.has("unmatched")
+    if plain.has("patience") and not is_early:
+        raise StreamJoinError(
+            f"patience={given.asked['patience']!r} is how long a row waits for a match before it "
+            "is given early; add unmatched='early', or leave patience out"
+        )
+    if not is_early:
+        return
+    asked = f"unmatched={given['unmatched']!r}"
+    how, keep, aggregate = given["how"], given["keep"], dict(given["aggregate"])
+    if not how.alone:
+        raise StreamJoinError(
+            f"{asked} is about rows without a match, and how={how.name!r} gives none; choose "
+            "'left', 'right', 'full', 'left_anti' or 'right_anti', or leave unmatched out"
+        )
+    if keep != "all" or aggregate:
+        what = f"keep={keep!r}" if keep != "all" else f"aggregate={aggregate!r}"
+        raise StreamJoinError(
+            f"{asked} gives a row before its matches are known, and {what} asks which of them "
+            "count; leave one of them out"
+        )
+    if window is None or not window.is_timed:
+        raise WindowError(
+            f"{asked} goes by event times, and window={window!r} does not; choose "
+            f"{list_windows(is_timed=True)}, or leave unmatched out"
+        )
+    if given["patience"] is None:
+        raise StreamJoinError(
+            f"{asked} needs patience='10 seconds', say: how long a row waits for a match, in "
+            "event time, before it is given"
+        )
 
 
 @dataclass(frozen=True)
@@ -230,7 +267,9 @@ class Plain:
         return option is not None and self.given[name] != option.read(name, option.default)
 
 
-def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | None:
+def find_distance(
+    condition: Condition, has_time: bool, takes_time: bool = True
+) -> Band | Inequality | None:
     """Return the condition's only band, or else its only inequality; None goes by time."""
     bands = [part for part in condition.ranges() if isinstance(part, Band)]
     inequalities = [part for part in condition.ranges() if isinstance(part, Inequality)]
@@ -243,10 +282,10 @@ def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | N
             f"which one counts with nearest='...', such as {texts}"
         )
     if not found and not has_time:
+        or_time = ", or pass the time columns as time=('left_column', 'right_column')"
         raise StreamJoinError(
             "keep='nearest' needs a distance, and the condition has no band and no inequality; "
-            "say what it is with nearest='...', such as 'abs(l.x - r.x)', or pass the time columns "
-            "as time=('left_column', 'right_column')"
+            f"say what it is with nearest='...', such as 'abs(l.x - r.x)'{or_time * takes_time}"
         )
     return found[0] if found else None
 

@@ -104,7 +104,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         tuple(part for part in parts if isinstance(part, NotEqual)),
         tuple(Residual(flag) for flag in keys.flags()),
     )
-    has_key = bool(parts) or config.time is not None
+    has_key = bool(parts) or config.is_timed
     check_equality(config.algorithm, bool(computed.equalities), config.on)
     check_key(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
