@@ -24,6 +24,7 @@ def _lazy(module: str) -> Suite:
 SUITES: dict[str, Suite] = {
     "engine": _lazy("benchmarks.engine.suite"),
     "intra-window": _lazy("benchmarks.intrawindow.suite"),
+    "join-types": _lazy("benchmarks.jointypes.suite"),
     "panjoin": _lazy("benchmarks.panjoin.suite"),
     "pimtree": _lazy("benchmarks.pimtree.suite"),
     "spark": _lazy("benchmarks.spark.suite"),

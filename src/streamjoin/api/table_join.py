@@ -1,7 +1,6 @@
 """What users call to join two finite tables."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -54,7 +53,7 @@ def join_tables(
     with hold_signals(provisional=True):
         engine, batches = _open(config, left, right)
         try:
-            parts = list(_join(config, engine, batches, engine.outcome.fetch))
+            parts = list(_join(config, engine, batches, engine.outcome.fetch_whole))
         except MemoryError as error:
             raise StreamJoinError(
                 f"the joined rows of {batches['left'].num_rows:,} and "
@@ -99,7 +98,7 @@ def find_matches(
 
 def _join(config: JoinOptions, engine: Engine, batches: Batches, deliver: Deliver) -> Iterator[Any]:
     """Join two tables; ``deliver`` turns matches into what is returned."""
-    push = engine.prepare(batches)
+    push = engine.prepare(batches, config.threads)
     engine.arrive(push)
     followed = engine.follow_rows(push.prepared)
     if config.is_counted:  # arrival decides
@@ -124,9 +123,12 @@ def _probe_counted(
     engine: Engine, followed: dict[Side, Prepared], deliver: Deliver
 ) -> Iterator[Any]:
     """Find the matches of tables in a count window, or what they are reduced to."""
-    find = partial(engine.manager.search, followed, engine.numbers)
     if engine.reduction is None:
-        return find(deliver)
+        return engine.manager.search(followed, engine.numbers, deliver)
+
+    def find(sides: dict[Side, Prepared], reduce: Deliver) -> Iterator[Any]:
+        return engine.manager.search(sides, engine.numbers, reduce)
+
     return reduce_set(engine.reduction, followed, find, deliver)
 
 

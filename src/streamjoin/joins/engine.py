@@ -41,6 +41,7 @@ from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys
 from streamjoin.kernels.interrupts import checkpoint, commit, shield
+from streamjoin.kernels.threads import share, threads_for
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.operands import Operands, Side
 from streamjoin.keys.radix_sort import sort_with_rows
@@ -359,17 +360,21 @@ class Engine:
                 "make a new StreamJoin"
             )
 
-    def prepare(self, batches: Mapping[Side, pa.RecordBatch]) -> PreparedPush:
+    def prepare(self, batches: Mapping[Side, pa.RecordBatch], threads: int = 1) -> PreparedPush:
         """Compute the keys of what comes, and number it; changes nothing."""
         begin = perf_counter()
         orders: Orders = {}
-        prepared: dict[Side, Prepared] = {}
         rows: dict[Side, pa.RecordBatch] = {}
         for side, batch in batches.items():
             if self.order is not None:
                 batch, orders[side] = sort_by(batch, self.order.values(side, batch))
             rows[side] = batch
-            prepared[side] = prepare(self.plan, side, batch, self.watermark, self.is_over)
+
+        def prepare_one(side: Side) -> Prepared:
+            return prepare(self.plan, side, rows[side], self.watermark, self.is_over)
+
+        threads = threads_for(sum(batch.num_rows for batch in rows.values()), threads)
+        prepared = dict(zip(rows, share(prepare_one, list(rows), threads), strict=True))
         if self.numbers:
             counts = {side: batch.num_rows for side, batch in rows.items()}
             number_step(prepared, counts, self.counters.rows, orders, self.plan.counted)
@@ -393,6 +398,8 @@ class Engine:
         if not self.outcome.keeps_late and not how.alone:
             return
         for side, batch in push.prepared.items():
+            if batch.is_whole:
+                continue
             rows, late = push.rows[side], batch.intake.late
             if batch.intake.positions is None and batch.roles.can_match is None:
                 continue  # nothing was left out

@@ -149,13 +149,15 @@ def sip_round(a: Int, b: Int, c: Int, d: Int) -> tuple[Int, Int, Int, Int]:
 @inlined
 def read_word(data: NDArray[np.uint8], first: Int, count: Int) -> Int:
     """Read up to eight bytes, little-endian."""
-    word = np.uint64(0)
-    if count >= WORD:  # with a constant number of bytes, this is one instruction
-        for byte in range(WORD):
-            word |= np.uint64(data[first + byte]) << np.uint64(8 * byte)
-        return word
+    word, start = np.uint64(0), np.uint64(first)  # unsigned: it does not count from the end
+    if count >= WORD or start + np.uint64(WORD) <= np.uint64(data.size):
+        for byte in range(WORD):  # a constant number: this is one instruction
+            word |= np.uint64(data[start + np.uint64(byte)]) << np.uint64(8 * byte)
+        if count >= WORD:
+            return word
+        return word & ((np.uint64(1) << np.uint64(8 * count)) - np.uint64(1))
     for byte in range(count):
-        word |= np.uint64(data[first + byte]) << np.uint64(8 * byte)
+        word |= np.uint64(data[start + np.uint64(byte)]) << np.uint64(8 * byte)
     return word
 
 

@@ -249,6 +249,10 @@ class Marks:
         """Settle rows, which may be named repeatedly; return the places of those that were not."""
         return settle_rows(self.bits, self.first, rows)
 
+    def settle_all(self) -> None:
+        """Settle all rows."""
+        self.bits[:] = 0xFF  # those of rows that come later are written with them
+
     def unsettle(self, rows: Positions | RowIds) -> None:
         """Take that back; they may be due."""
         unsettle_rows(self.bits, self.first, rows)

@@ -117,6 +117,11 @@ class Prepared:
         return np.arange(len(self)) if places is None else places
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all rows of the batch that they came in are here, and can match."""
+        return self.intake.positions is None and self.roles.can_match is None
+
+    @property
     def arrivals(self) -> Keys:
         """Each row's place among the rows of both streams, where they are numbered."""
         assert self.arrival is not None

@@ -18,11 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
+from streamjoin.joins.outcomes.beside import find_beside
 from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
 from streamjoin.joins.outcomes.kept_store import KeptStore
+from streamjoin.joins.outcomes.neighbour_search import find_neighbours
+from streamjoin.joins.outcomes.neighbours import recognise
 from streamjoin.joins.outcomes.ranks import Ranking
 from streamjoin.joins.outcomes.reduction import (
     Deliver,
+    Matched,
     Reducer,
     Sides,
     Store,
@@ -128,9 +132,20 @@ class Keep:
         """Begin with a closed set of left rows."""
         return KeepReducer(self.ranking, self.k)
 
-    def match(self, sides: Sides, threads: int) -> Iterator[Found] | None:
-        """Return None: there is no faster way than a search."""
-        return None
+    def match(self, sides: Sides, threads: int) -> Matched | None:
+        """Find what left rows keep by the order of one key, if that tells (`neighbours`)."""
+        left, right = sides["left"], sides["right"]
+        neighbours = recognise(left.plan, self.ranking) if self.k == 1 else None
+        if neighbours is None:
+            return None
+        kept = find_neighbours(neighbours, left, right, threads)
+        if kept is None:
+            return None
+        if kept.is_open is None:
+            return Matched([find_beside(left, right, kept.rows, threads)])
+        settled, rest = np.flatnonzero(~kept.is_open), np.flatnonzero(kept.is_open)
+        found = find_beside(left.take(settled), right, kept.rows[settled], threads)
+        return Matched([found], rest)
 
     def open_store(self, schema: pa.Schema) -> Store:
         """Make an empty store for a count window."""

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamjoin.errors import SchemaError
+from streamjoin.joins.outcomes.beside import OneEach, fetch_beside
 from streamjoin.joins.pairs.candidates import Found, Holder, confirm_pairs, name_pairs
-from streamjoin.joins.pairs.deliver import Claims, Delivery, concat_columns, gather
+from streamjoin.joins.pairs.deliver import Claims, Delivery, concat_columns, gather, name_all_pairs
 from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
@@ -50,7 +52,7 @@ class Settled(NamedTuple):
     """Rows that were settled, or whose patience has run out, and whose marks say so."""
 
     marks: SomeMarks
-    rows: Positions | RowIds
+    rows: Positions | RowIds | None  # None: all
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,26 @@ class Outcome:
         """Fetch the joined rows of what was found."""
         return gather(found, self.schema) if self.is_inner else self.gather(found)
 
+    def fetch_whole(self, found: Found) -> Iterator[Delivery]:
+        """Do the same; left rows that have kept nothing come with those that have (`beside`)."""
+        kept, how = found.matches, self.how
+        if not isinstance(kept, OneEach) or not how.gives_pairs or "right" in how.follows:
+            yield from self.fetch(found)
+            return
+        gives_all = "left" in how.alone
+        rows = [self._beside(*each) for each in fetch_beside(found, kept, gives_all)]
+        if gives_all:
+            self.settle_all(found.batch)
+        named = name_all_pairs(found) if found.batch.plan.names_rows else ()
+        yield Delivery(len(kept), rows, pairs=named)
+
+    def _beside(self, left: pa.RecordBatch, right: list[pa.Array], kept: RowIds) -> pa.RecordBatch:
+        """Return left rows with what they have kept."""
+        extra = self._extra(left.num_rows, BOTH)
+        if self.indicator:
+            extra[0] = pc.if_else(pa.array(kept >= 0), BOTH, ONLY["left"])
+        return pa.RecordBatch.from_arrays([*left.columns, *right, *extra], schema=self.schema)
+
     def gather(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows, if pairs are given, and tell which rows to settle."""
         side = found.batch.side
@@ -196,6 +218,14 @@ class Outcome:
             fresh = rows[left.marks.settle(rows)]
             self.settled.append(Settled(left.marks, fresh))
 
+    def settle_all(self, left: Prepared) -> None:
+        """Settle all rows of a closed set, none of which is settled yet."""
+        if isinstance(left.marks, Marks):
+            left.marks.settle_all()
+            self.settled.append(Settled(left.marks, None))
+        else:
+            self.settle_left(left, np.arange(len(left)))
+
     def give(self, alone: Alone) -> list[pa.RecordBatch]:
         """Return rows that match nothing, if the join gives them."""
         if alone.settled is not None:
@@ -213,7 +243,7 @@ class Outcome:
         def undo() -> None:
             while len(self.settled) > count:
                 marks, rows = self.settled.pop()
-                marks.unsettle(rows)
+                marks.unsettle(np.arange(len(marks)) if rows is None else rows)
 
         return undo
 

@@ -32,7 +32,7 @@ The contract, for a new reduction (`keep.Keep` is one):
   reduction that gives other rows yields `Delivery(matches, rows)`, and settles the left rows that
   are in them by `outcome.settle_left`; the others come to `Outcome.alone` as usual.
 * `Reduction.match(sides)` may find kept pairs without a search, as `Found`s, or give the rows of
-  the result, as `Delivery`. None where it cannot.
+  the result, as `Delivery`, for all left rows or for all but a few. None where it cannot.
 * `Reduction.open_store` is for count windows, where pairs come as rows arrive; see `Store`.
 
 Who calls it: `tumbling.closed.ClosedRows.join` for tables, tumbling and session windows;
@@ -40,8 +40,8 @@ Who calls it: `tumbling.closed.ClosedRows.join` for tables, tumbling and session
 count window.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -49,13 +49,20 @@ import pyarrow as pa
 from streamjoin.indexes.matches import Matches
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery
-from streamjoin.kernels.compile import Keys, RowIds
+from streamjoin.kernels.compile import Keys, Positions, RowIds
 from streamjoin.keys.operands import Side
 from streamjoin.plans.prepared import Prepared, without_residuals
 
 Deliver = Callable[[Found], Iterator[Any]]
 Sides = Mapping[Side, Prepared]
 Parts = Mapping[str, pa.RecordBatch]  # what a snapshot holds, by name
+
+
+class Matched(NamedTuple):
+    """What is kept of a closed set, found without a search; and for whose left rows it was not."""
+
+    found: Iterable[Found | Delivery]
+    rest: Positions = np.empty(0, np.int64)
 
 
 class Reducer(Protocol):
@@ -120,8 +127,8 @@ class Reduction(Protocol):
         """Begin with a closed set of left rows."""
         ...
 
-    def match(self, sides: Sides, threads: int) -> Iterator[Found | Delivery] | None:
-        """Find what is given of a closed set without a search; None where only a search tells."""
+    def match(self, sides: Sides, threads: int) -> Matched | None:
+        """Find what is kept of a closed set without a search; None where only a search tells."""
         ...
 
     def open_store(self, schema: pa.Schema) -> Store:
@@ -139,18 +146,21 @@ def reduce_all(reducer: Reducer, partials: Iterator[Any]) -> Reducer:
 def reduce_set(
     reduction: Reduction,
     sides: Sides,
-    find: Callable[[Deliver], Iterator[Any]],
+    find: Callable[[dict[Side, Prepared], Deliver], Iterator[Any]],
     deliver: Deliver,
     threads: int = 1,
 ) -> Iterator[Any]:
     """Give what a reduction makes of a closed set; ``find`` passes what it finds to a deliver."""
-    kept = reduction.match(sides, threads)
-    if kept is not None:
-        for found in kept:
-            yield from [found] if isinstance(found, Delivery) else deliver(found)
-        return
-    reducer = reduction.begin(sides["left"])
-    yield from reduce_all(reducer, find(reducer.reduce)).finish(deliver)
+    matched = reduction.match(sides, threads)
+    if matched is not None and matched.rest.size:
+        sides = {"left": sides["left"].take(matched.rest), "right": sides["right"]}
+    rest: Iterator[Any] = iter(())
+    if matched is None or matched.rest.size:
+        reducer = reduction.begin(sides["left"])
+        rest = reduce_all(reducer, find(dict(sides), reducer.reduce)).finish(deliver)
+    for found in () if matched is None else matched.found:
+        yield from [found] if isinstance(found, Delivery) else deliver(found)
+    yield from rest
 
 
 def places_of_left(found: Found, probes: RowIds, rows: RowIds) -> RowIds:

@@ -13,8 +13,8 @@ halves, and these in halves, until a single window fails: the others lose nothin
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,16 +28,15 @@ from streamjoin.joins.executor import Clock, Deliver, OnePiece
 from streamjoin.joins.outcomes.outcome import Alone, leftovers
 from streamjoin.joins.outcomes.reduction import Reduction, reduce_set
 from streamjoin.joins.pairs.candidates import Check, Found
-from streamjoin.joins.pairs.rows import Rows
+from streamjoin.joins.pairs.closed_side import ClosedSide
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import join_prepared
-from streamjoin.kernels.compile import Keys, RowIds
+from streamjoin.kernels.compile import Keys
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.marks import SomeMarks
-from streamjoin.plans.plan import JoinPlan, KeyColumns
+from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.window_keys import first_keys, word_keys
 
@@ -45,32 +44,6 @@ if TYPE_CHECKING:
     from streamjoin.choice.algorithm import Adviser
 
 Sides = dict[Side, Prepared]
-
-
-@dataclass(frozen=True)
-class ClosedSide:
-    """Rows of one side that others find, and their keys."""
-
-    rows: Rows
-    keys: KeyColumns
-    ordinals: Keys | None = None
-    marks: SomeMarks | None = None
-
-    @classmethod
-    def of(cls, batch: Prepared) -> "ClosedSide":
-        """Hold the rows of a batch."""
-        rows = Rows(copies=False)
-        rows.append(batch.rows)
-        return cls(rows, batch.keys, batch.ordinals, batch.marks)
-
-    def ordinals_of(self, rows: RowIds) -> Keys:
-        """Return the ordinals of rows, if these are numbered."""
-        assert self.ordinals is not None
-        return self.ordinals[rows]
-
-    def keys_of(self, part: int, rows: RowIds) -> Keys:
-        """Return the keys of rows for a range part."""
-        return self.keys.ranges[part][rows]
 
 
 def found_of(piece: Piece, probing: Prepared, first: int, stored: ClosedSide, exact: bool) -> Found:
@@ -145,8 +118,7 @@ class ClosedRows:
         if self.reduction is None:
             yield from self._find(sides, deliver)
             return
-        find = partial(self._find, sides)
-        yield from reduce_set(self.reduction, sides, find, deliver, self.threads)
+        yield from reduce_set(self.reduction, sides, self._find, deliver, self.threads)
 
     def _find(self, sides: Sides, deliver: Deliver) -> Iterator[Any]:
         """Find matches and deliver them: with one thread, on demand.

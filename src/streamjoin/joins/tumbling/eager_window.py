@@ -20,8 +20,9 @@ from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
 from streamjoin.joins.outcomes.outcome import Alone, give_early
 from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.closed_side import ClosedSide
 from streamjoin.joins.pairs.rows import Column, Rows
-from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
+from streamjoin.joins.tumbling.closed import found_of, with_plan
 from streamjoin.kernels.compile import Keys, Positions
 from streamjoin.keys.operands import OTHER, Side
 from streamjoin.plans.marks import NO_KEYS, Marks, MarksOf

@@ -22,7 +22,14 @@ from streamjoin.joins.outcomes.aggregates.pair_states import PairStates, aggrega
 from streamjoin.joins.outcomes.aggregates.ranges import find_ranges, gives_ranges
 from streamjoin.joins.outcomes.aggregates.store import AggregateStore
 from streamjoin.joins.outcomes.outcome import Outcome
-from streamjoin.joins.outcomes.reduction import Deliver, Reducer, Sides, Store, places_of_left
+from streamjoin.joins.outcomes.reduction import (
+    Deliver,
+    Matched,
+    Reducer,
+    Sides,
+    Store,
+    places_of_left,
+)
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.keys.operands import Side
@@ -64,7 +71,7 @@ class Aggregate:
         lefts = np.arange(len(left))
         return AggregateReducer(self, left, PairStates.of(self.aggregation, lefts))
 
-    def match(self, sides: Sides, threads: int) -> Iterator[Delivery] | None:
+    def match(self, sides: Sides, threads: int) -> Matched | None:
         """Give the rows of the result without a search, if matches are ranges."""
         left, right = sides["left"], sides["right"]
         if left.arrival is not None or self.aggregation.takes_left or not gives_ranges(left.plan):
@@ -74,7 +81,7 @@ class Aggregate:
             return None
         both: dict[Side, Prepared] = {"left": left, "right": right}
         ranges = find_ranges(both, threads)
-        return self.give(left, self.aggregation.over_ranges(both, ranges, values, threads))
+        return Matched(self.give(left, self.aggregation.over_ranges(both, ranges, values, threads)))
 
     def give(self, left: Prepared, found: Aggregated) -> Iterator[Delivery]:
         """Give the left rows that have matches, with their aggregates."""

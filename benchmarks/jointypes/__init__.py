@@ -1,0 +1,1 @@
+"""Join types: what as-of joins, and rows without a match, cost."""
