@@ -7,6 +7,7 @@ shortens or casts by rules of its own has no text for DuckDB, and only Spark jud
 Spark does not have are DuckDB's alone.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,6 +20,7 @@ OPERATORS = ["<", "<=", ">", ">="]
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 WAYS = [1, 1, 3, 2, 2, 2, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]  # weights of the spellings in `draw_band`
 WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+HAS_EQUALITY = re.compile(r"<>|(?<![<>])=")  # be it within NOT, which may meet another
 MICROSECONDS = {"week": 7 * 86_400_000_000, "day": 86_400_000_000, "hour": 3_600_000_000,
                 "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000,
                 "microsecond": 1}  # fmt: skip
@@ -276,7 +278,7 @@ def draw_combination(dice: Random, one: Conjunct, other: Conjunct) -> Conjunct:
     """Both in one; what holds an equality is no conjunct with AND, lest it cut sessions unseen."""
     forms = ["({} or {})", "(not ({} and {}))", "(case when {} then {} else false end)",
              "(coalesce({}, false) or {})"]  # fmt: skip
-    if not any(part.is_equality or "<>" in part.text for part in (one, other)):
+    if not any(part.is_equality or HAS_EQUALITY.search(part.text) for part in (one, other)):
         forms += ["(not {} and {})", "({} and not {})"]
     return combine(dice.choice(forms), one, other)
 
