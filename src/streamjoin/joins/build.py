@@ -35,7 +35,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
-from streamjoin.plans.times import ticks
+from streamjoin.plans.times import ticks_within
 
 
 @retry_deep
@@ -82,7 +82,7 @@ def make_engine(
     plan = replace(plan, names_rows=observer is not None, follows=config.how.follows)
     retracts = config.unmatched == "early"
     if config.patience_us is not None:
-        plan = replace(plan, patience=ticks(config.patience_us, plan))
+        plan = replace(plan, patience=ticks_within(config.patience_us, plan))
     outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep", retracts)
     schema = outcome.schema
     ordering = config.ordering
