@@ -28,7 +28,7 @@ def ticks(microseconds: int, plan: JoinPlan) -> int:
 
 
 def ticks_within(microseconds: int, plan: JoinPlan) -> int:
-    """Return how many keys of the time columns fit into a duration: times further apart exceed it."""
+    """Return a duration in keys of the time columns, rounded down: what is longer exceeds it."""
     return floor(Fraction(microseconds, 1_000_000) * keys_per_second(time_type(plan)))
 
 
