@@ -273,9 +273,10 @@ class StreamJoin:
 
         Returns the matches of the tumbling or session windows that this closes; a sliding window
         has already given its matches, unless ``keep`` or ``aggregate`` makes left rows wait until
-        nothing can change what they have. Rows before the watermark that come all the same are
-        late: they match nothing, and are counted. Takes a datetime, a date or an integer
-        (milliseconds), like the time columns. The watermark never moves back.
+        nothing can change what they have. Outer and anti joins also return the rows that nothing
+        can match any more. Rows before the watermark that come all the same are late: they match
+        nothing, and are counted. Takes a datetime, a date or an integer (milliseconds), like the
+        time columns. The watermark never moves back.
 
         >>> from streamjoin import TumblingWindow
         >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")
@@ -299,7 +300,8 @@ class StreamJoin:
     def finish(self) -> pa.Table:
         """Declare that no more rows will come: join what waits, close all windows.
 
-        Returns the last matches. Rows pushed after this are late.
+        Returns the last matches and, if the join gives such, all other rows without a match. Rows
+        pushed after this are late.
 
         >>> from streamjoin import SessionWindow
         >>> join = StreamJoin(on="l.id = r.id", window=SessionWindow("1 minute"), time="t")

@@ -41,7 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
-from streamjoin.plans.times import ticks
+from streamjoin.plans.times import ticks_within
 
 
 @retry_deep
@@ -99,8 +99,9 @@ def make_engine(
         names_rows=observer is not None,
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
-        patience=None if config.patience_us is None else ticks(config.patience_us, plan),
     )
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks_within(config.patience_us, plan))
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None

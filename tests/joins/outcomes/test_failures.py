@@ -96,6 +96,15 @@ def test_rows_that_waited_and_cannot_be_joined_are_dropped():
     assert ids(join.finish()) == {}
 
 
+def test_rows_that_did_not_wait_come_with_the_error():
+    join = sj.StreamJoin(FAILING, "10 ms", "t", how="full", batch_rows=2)
+    join.push(left=rows((1, 1, 5, 1)), right=rows())
+    with pytest.raises(sj.StreamJoinError) as error:
+        join.push(right=rows((10, 1, 5, 1), (11, None, 1, 1)))
+    assert ids(error.value.results) == {(None, 11): 1}
+    assert ids(join.finish()) == {}
+
+
 @pytest.mark.parametrize("how", ["full", "left_semi", "right_anti"])
 @pytest.mark.parametrize("name", SLIDING)
 def test_no_memory_for_matches_settles_nothing(name, how):
