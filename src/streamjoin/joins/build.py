@@ -41,6 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.times import ticks
 
 
 @retry_deep
@@ -60,7 +61,8 @@ def make_plan(
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     check_key(config.algorithm, plan.has_key, config.on)
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
-    plan = replace(plan, limits=limits or limits_in_use())
+    defers = config.reduces and not config.closes
+    plan = replace(plan, limits=limits or limits_in_use(), defers=defers)
     return plan.seeded(process_seed() if seed is None else seed)
 
 
@@ -87,15 +89,19 @@ def make_engine(
     aggregation = None
     if config.aggregate:
         aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    outcome = Outcome(config.how, schemas, config.indicator, config.late == "keep", aggregation)
+    keeps_late, retracts = config.late == "keep", config.unmatched == "early"
+    outcome = Outcome(
+        config.how, schemas, config.indicator, keeps_late, retracts, aggregation=aggregation
+    )
     reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
         names_rows=observer is not None,
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
-        defers=reduction is not None and not config.closes,
     )
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks(config.patience_us, plan))
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
