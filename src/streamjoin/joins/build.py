@@ -89,9 +89,9 @@ def make_engine(
     aggregation = None
     if config.aggregate:
         aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    retracts = config.unmatched == "early"
+    keeps_late, retracts = config.late == "keep", config.unmatched == "early"
     outcome = Outcome(
-        config.how, schemas, config.indicator, config.late == "keep", aggregation, retracts
+        config.how, schemas, config.indicator, keeps_late, retracts, aggregation=aggregation
     )
     reduction = make_reduction(config, plan, outcome)
     plan = replace(

@@ -73,8 +73,8 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
-    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     retracts: bool = False  # whether rows may be given, and taken back
+    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
 
     def __post_init__(self) -> None:
