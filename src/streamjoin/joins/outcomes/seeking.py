@@ -326,7 +326,8 @@ def walk_away(
     """
     for i in range(before.size):
         value, down, up = values[i], np.int64(before[i]), np.int64(after[i])
-        distance, is_down = np.int64(-1), False
+        distance = np.int64(-1)
+        is_down: Int = False
         for seat in range(nearest.shape[1]):
             is_down = down >= 0 and (up < 0 or value - keys[down] <= keys[up] - value)
             place = down if is_down else up
@@ -339,8 +340,8 @@ def walk_away(
             else:
                 up = next_place(up, value, keys, following, 1, ends)
         else:
-            is_open[i] = (down >= 0 and abs(value - keys[down]) == distance) or (
-                up >= 0 and abs(keys[up] - value) == distance and not (by_key and is_down)
-            )
+            is_lower = down >= 0 and abs(value - keys[down]) == distance
+            is_upper = up >= 0 and abs(keys[up] - value) == distance
+            is_open[i] = is_lower or (is_upper and not (by_key and is_down))
             continue
         nearest[i, seat:] = -1
