@@ -375,6 +375,8 @@ class Engine:
         def prepare_one(side: Side) -> Prepared:
             return prepare(self.plan, side, rows[side], self.watermark, self.is_over)
 
+        if all(part.exact for part in self.plan.equalities):
+            threads = 1  # waking another takes longer than most other keys, unlike hashes
         threads = threads_for(sum(batch.num_rows for batch in rows.values()), threads)
         prepared = dict(zip(rows, share(prepare_one, list(rows), threads), strict=True))
         if self.numbers:
