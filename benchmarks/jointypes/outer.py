@@ -37,7 +37,7 @@ def measure_outer(report: Report, scale: Scale) -> None:
     for name, on, shape, span in streams:
         rng = np.random.default_rng(report.seed(name, span))
         sides = [draw_stream(rng, pushes, rows, span) for _ in range(2)]
-        run = partial(push_all, on, shape, *sides)
+        run = partial(push_all, on, shape, sides)
         compare_hows(report, scale, f"{name}, by push", run)
 
 
@@ -54,15 +54,11 @@ def measure_tables(report: Report, scale: Scale) -> None:
     compare_hows(report, scale, name, join)
 
 
-def push_all(
-    on: str, window: Window, lefts: Sequence[pa.Table], rights: Sequence[pa.Table], how: str
-) -> int:
-    """Push all batches, and return how many rows came out."""
-    with sj.StreamJoin(on, window, "t", how=how, delay=0, threads=THREADS) as join:
-        given = [
-            join.push(left, right).num_rows for left, right in zip(lefts, rights, strict=True)
-        ]
-        return sum(given) + join.finish().num_rows
+def push_all(on: str, window: Window, sides: Sequence[Sequence[pa.Table]], how: str) -> int:
+    """Push all batches of both sides, and return how many rows came out."""
+    join = sj.StreamJoin(on, window, "t", how=how, delay=0, threads=THREADS)
+    given = [join.push(*step).num_rows for step in zip(*sides, strict=True)]
+    return sum(given) + join.finish().num_rows
 
 
 def compare_hows(report: Report, scale: Scale, name: str, run: Callable[[str], Any]) -> None:

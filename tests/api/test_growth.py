@@ -114,3 +114,16 @@ def test_whoever_turns_it_into_an_error_may_go_on():
     assert found == 600
     told(lambda: [other.push(rows(first), rows(first)) for first in range(0, 600, 60)])
     assert join.stats.live_left == other.stats.live_left
+
+
+@pytest.mark.parametrize("options", [{}, {"unmatched": "early", "patience": 5}])
+def test_rows_without_a_match_that_never_come_are_part_of_it(options):
+    join = sj.StreamJoin("l.k = r.k", sj.TimeWindow(5), "t", how="left_anti", **options)
+
+    def push():
+        for first in range(0, 600, 60):
+            join.push(rows(first), rows(first))
+
+    [warning] = told(push)
+    text = "how='left_anti' has given none of them as a row without a match"
+    assert (text in str(warning.message)) == (not options)

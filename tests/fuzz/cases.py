@@ -285,9 +285,9 @@ def choose_kind(case: Case, streams: bool) -> Case:
     dice = Random(f"kind {case.number}")
     kind = draw_kind(dice, case.window, streams, case.block.tables.clock.tick)
     more = dice.random()
-    if more < 0.3:
+    if more < 0.4:
         kind = draw_keep(dice, kind, case.window, *draw_distances(dice, case))
-    elif more < 0.5:
+    elif more < 0.6:
         kind = draw_aggregation(dice, kind, case.window, case.block.tables.columns)
     if kind.is_plain:
         return case
@@ -299,7 +299,7 @@ def choose_kind(case: Case, streams: bool) -> Case:
         if options["algorithm"] in EAGER:
             options["algorithm"] = "auto"
             options.pop("tuning", None)
-    if options.get("ordered") and dice.random() < 0.9:
+    if options.get("ordered") and dice.random() < 0.95:
         del options["ordered"]
     # What a side's columns are is known once it is given; a join cannot end before.
     if dice.random() < 0.1:

@@ -7,6 +7,7 @@ shortens or casts by rules of its own has no text for DuckDB, and only Spark jud
 Spark does not have are DuckDB's alone.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,6 +20,7 @@ OPERATORS = ["<", "<=", ">", ">="]
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<>": "<>", "<=>": "<=>"}
 WAYS = [1, 1, 3, 2, 2, 2, 1, 2, 2, 1, 1, 1, 1, 1, 1, 1]  # weights of the spellings in `draw_band`
 WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+HAS_EQUALITY = re.compile(r"<>|(?<![<>])=")  # be it within NOT, which may meet another
 MICROSECONDS = {"week": 7 * 86_400_000_000, "day": 86_400_000_000, "hour": 3_600_000_000,
                 "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000,
                 "microsecond": 1}  # fmt: skip
@@ -276,7 +278,7 @@ def draw_combination(dice: Random, one: Conjunct, other: Conjunct) -> Conjunct:
     """Both in one; what holds an equality is no conjunct with AND, lest it cut sessions unseen."""
     forms = ["({} or {})", "(not ({} and {}))", "(case when {} then {} else false end)",
              "(coalesce({}, false) or {})"]  # fmt: skip
-    if not any(part.is_equality or "<>" in part.text for part in (one, other)):
+    if not any(part.is_equality or HAS_EQUALITY.search(part.text) for part in (one, other)):
         forms += ["(not {} and {})", "({} and not {})"]
     return combine(dice.choice(forms), one, other)
 
@@ -335,25 +337,33 @@ def draw_band(
     if way == 2:
         return replace(compare(operator, a, b), distance=difference(a, b))
     if way in (3, 4):
-        return compare(operator, a, shifted)
+        return replace(compare(operator, a, shifted), distance=difference(a, shifted))
     if way in (5, 6):
         operator = dice.choice(["<=", "<=", "<", ">", ">=", "=", "<>"])
         near = absolute(arithmetic("-", a, b))
         if dice.random() < 0.2:
-            return compare(OPPOSITE[operator], limit(), near)
-        band = compare(operator, near, limit())
-        return replace(band, distance=difference(a, b)) if operator in ("<", "<=") else band
+            band = compare(OPPOSITE[operator], limit(), near)
+        else:
+            band = compare(operator, near, limit())
+        return band if operator == "<>" else replace(band, distance=difference(a, b))
     if way == 7:
-        return compare(dice.choice([*OPERATORS, "=", "<>"]), arithmetic("-", a, b), limit())
+        operator = dice.choice([*OPERATORS, "=", "<>"])
+        band = compare(operator, arithmetic("-", a, b), limit())
+        return band if operator == "<>" else replace(band, distance=difference(a, b))
     if way == 8:
-        return between(arithmetic("-", a, b), limit(), limit(), dice.random() < 0.2)
+        is_negated = dice.random() < 0.2
+        band = between(arithmetic("-", a, b), limit(), limit(), is_negated)
+        return band if is_negated else replace(band, distance=difference(a, b))
     if way in (9, 10, 11):
         low, high = arithmetic("-", b, shift()), arithmetic("+", b, shift())
-        return between(a, low, high, dice.random() < 0.15)
+        is_negated = dice.random() < 0.15
+        band = between(a, low, high, is_negated)
+        return band if is_negated else replace(band, distance=difference(a, b))
     if way == 12:
         return compare("<>", a, b if dice.random() < 0.6 else shifted)
     if way == 13:
-        return compare(operator, arithmetic("+", a, shift()), shifted)
+        moved = arithmetic("+", a, shift())
+        return replace(compare(operator, moved, shifted), distance=difference(moved, shifted))
     if way == 14:
         other = compare(dice.choice(OPERATORS), a, arithmetic("+", b, shift()))
         return combine("({} or {})", compare(operator, a, shifted), other)

@@ -84,8 +84,14 @@ def draw_kind(dice: Random, window: Window, streams: bool, tick: int) -> Kind:
         spelling,
         indicator=gives_pairs and dice.random() < 0.3,
         keeps_late=streams and is_timed and dice.random() < 0.4,
-        patience=dice.choice([0, 1, 1, 2, 3, 5]) * tick if is_early else None,
+        patience=draw_patience(dice, tick) if is_early else None,
     )
+
+
+def draw_patience(dice: Random, tick: int) -> int:
+    """A few ticks, or part of one, in whole microseconds."""
+    patience = dice.choice([0, 1, 1, 2, 3, 5]) * tick + dice.choice([0, 0, 0, tick // 2])
+    return patience // 1000 * 1000
 
 
 def draw_aggregation(
@@ -117,7 +123,7 @@ def draw_keep(
         return chosen
     if window[0] == "count" or (is_untimed and not has_time):
         defaults = [each for each in defaults if each is not None]
-    if defaults and (not written or dice.random() < 0.5):
+    if defaults and (not written or dice.random() < 0.7):
         return replace(chosen, distance=defaults[0])
     if written:
         return replace(chosen, distance=dice.choice(written), is_written=True)

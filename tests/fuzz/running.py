@@ -102,6 +102,10 @@ def run_case(case: Case) -> Outcome:
     late = None if stats is None else (stats.late_left, stats.late_right)
     if late is not None and case.is_open and late != case.late_counts:
         return Outcome("miscounted", f"late rows: {late}, not {case.late_counts}")
+    if stats is not None and not case.saves and not case.finds and len(case.kind.sides) == 2:
+        pairs = sum(None not in row[:2] for row in expected)
+        if stats.matches != pairs:
+            return Outcome("miscounted", f"matches: {stats.matches}, not {pairs}")
     if answer.ends and case.is_open and "batch_rows" not in case.options:
         given = [add_nets(nets[first:end]) for first, end in pairwise([0, *answer.ends])]
         if find_overdue(case, given, expected):

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from contextvars import copy_context
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -118,9 +119,9 @@ def too_soon(self, clock, real=Manager.due_bounds):
     return {side: bound + 1 for side, bound in real(self, clock).items()}
 
 
-def without_ties(rows):
+def without_ties(schema):
     """Right rows that are level, whatever their columns."""
-    return np.zeros(rows.num_rows, np.int64)
+    return iter(())
 
 
 def all_alike(self, found, probes, rows):
@@ -131,14 +132,14 @@ def all_alike(self, found, probes, rows):
 def of_other_rows(*given, real=reduction.find_ranges):
     """Ranges of matches that lose their last row."""
     ranges = real(*given)
-    ranges.ends[:] = np.maximum(ranges.starts, ranges.ends - 1)
-    return ranges
+    sides = zip(ranges.starts, ranges.ends, strict=True)
+    return replace(ranges, ends=[np.maximum(starts, ends - 1) for starts, ends in sides])
 
 
 PLANTED = {
     "the marks of rows": (Marks, "settle", without_marks),
     "when rows are due": (Manager, "due_bounds", too_soon),
-    "what is level": (selection, "number_rows", without_ties),
+    "what is level": (selection, "order_of_columns", without_ties),
     "a distance": (KeyDistance, "keys", all_alike),
     "what is summed up": (reduction, "find_ranges", of_other_rows),
     "a kernel": (sorted_run, "find_ranges", without_last_row),

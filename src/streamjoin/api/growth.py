@@ -63,6 +63,8 @@ def describe(config: JoinOptions, engine: Engine, rows: int) -> str:
     )
     if config.reduces and not config.closes:
         grown += ", and their matches are not given before the watermark has passed their window"
+    if config.how.alone and config.unmatched == "final":
+        grown += f", and how={config.how.name!r} has given none of them as a row without a match"
     if config.delay_us is None:
         return (
             f"{grown}, since nothing moves the watermark; pass delay='5 seconds', the longest that "

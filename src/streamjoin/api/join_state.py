@@ -217,4 +217,8 @@ class JoinState:
 
     def _flush(self, engine: Engine, close: Callable[[], Delivered]) -> Delivered:
         """Join the rows that wait, then close windows."""
-        return Delivered(engine.flush()).then(close)
+        try:
+            flushed = Delivered(engine.flush())
+        except StreamJoinError as error:  # what the same push has given without waiting stays
+            return Delivered(failure=error)
+        return flushed.then(close)

@@ -22,6 +22,7 @@ from streamjoin.joins.shared.shared_join import TASK_TUPLES
 from streamjoin.kernels.forks import refuse_elsewhere
 from streamjoin.kernels.interrupts import hold_signals
 from streamjoin.options.checked import JoinOptions
+from streamjoin.options.how import read_how
 from streamjoin.options.options import STREAMS, StreamOptions
 from streamjoin.options.rules import list_examples
 from streamjoin.options.signatures import show_options
@@ -61,8 +62,11 @@ class StreamJoin:
         **options: Unpack[StreamOptions],
     ) -> None:
         if window is None:
+            why = ""
+            if read_how("how", options.get("how", "inner")).alone:
+                why = "; without one, no row without a match would ever be known to stay so"
             raise WindowError(
-                f"a stream join needs a window: {list_examples()}; for two finite tables use "
+                f"a stream join needs a window: {list_examples()}{why}; for two finite tables use "
                 "join_tables"
             )
         self._open(JoinState(JoinOptions.check(on, window, time, **options)))
@@ -268,9 +272,11 @@ class StreamJoin:
         """Declare that no rows before ``watermark`` will come: drop what only they would meet.
 
         Returns the matches of the tumbling or session windows that this closes; a sliding window
-        has already given its matches. Rows before the watermark that come all the same are late:
-        they match nothing, and are counted. Takes a datetime, a date or an integer (milliseconds),
-        like the time columns. The watermark never moves back.
+        has already given its matches, unless ``keep`` or ``aggregate`` makes left rows wait until
+        nothing can change what they have. Outer and anti joins also return the rows that nothing
+        can match any more. Rows before the watermark that come all the same are late: they match
+        nothing, and are counted. Takes a datetime, a date or an integer (milliseconds), like the
+        time columns. The watermark never moves back.
 
         >>> from streamjoin import TumblingWindow
         >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")
@@ -294,7 +300,8 @@ class StreamJoin:
     def finish(self) -> pa.Table:
         """Declare that no more rows will come: join what waits, close all windows.
 
-        Returns the last matches. Rows pushed after this are late.
+        Returns the last matches and, if the join gives such, all other rows without a match. Rows
+        pushed after this are late.
 
         >>> from streamjoin import SessionWindow
         >>> join = StreamJoin(on="l.id = r.id", window=SessionWindow("1 minute"), time="t")

@@ -41,7 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
-from streamjoin.plans.times import ticks
+from streamjoin.plans.times import ticks_within
 
 
 @retry_deep
@@ -61,7 +61,8 @@ def make_plan(
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     check_key(config.algorithm, plan.has_key, config.on)
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
-    plan = replace(plan, limits=limits or limits_in_use())
+    defers = config.reduces and not config.closes
+    plan = replace(plan, limits=limits or limits_in_use(), defers=defers)
     return plan.seeded(process_seed() if seed is None else seed)
 
 
@@ -96,9 +97,9 @@ def make_engine(
         follows=config.how.follows,
         names_settled=names_settled,
         ranked=frozenset() if reduction is None else reduction.parts,
-        patience=None if config.patience_us is None else ticks(config.patience_us, plan),
-        defers=reduction is not None and not config.closes,
     )
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks_within(config.patience_us, plan))
     if names_settled:
         outcome.told = {"left": [], "right": []}
     schema = outcome.schema
@@ -157,9 +158,9 @@ def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = No
         schemas,
         config.indicator,
         config.late == "keep",
-        aggregation,
         config.unmatched == "early",
         names,
+        aggregation=aggregation,
     )
 
 

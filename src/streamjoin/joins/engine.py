@@ -2,12 +2,14 @@
 
 It takes record batches whose schemas are known and gives joined record batches. The public
 `StreamJoin` stands above it and deals with what users may pass, an executor below it finds matches
-and holds the windows. The engine asks the executor for four things, in this order::
+and holds the windows. The engine asks the executor for these things, in this order::
 
-    probe     look for the matches of rows that come
-    insert    store these rows
-    close     look for what only the end of a window gives
-    expire    drop what has left the window
+    probe        look for the matches of rows that come
+    insert       store these rows
+    close        look for what only the end of a window gives
+    take_due     give the rows that nothing can match any more, if the join gives such
+    expire       drop what has left the window
+    take_early   give the rows that have waited long enough, if the join gives such
 
 What changes the state is an attempt: until it is committed, an interrupt, or running out of memory,
 leaves everything as it was. A sliding window is committed when rows are inserted, after the probe
@@ -381,6 +383,8 @@ class Engine:
         def prepare_one(side: Side) -> Prepared:
             return prepare(self.plan, side, rows[side], self.watermark, self.is_over)
 
+        if all(part.exact for part in self.plan.equalities):
+            threads = 1  # waking another takes longer than most other keys, unlike hashes
         threads = threads_for(sum(batch.num_rows for batch in rows.values()), threads)
         prepared = dict(zip(rows, share(prepare_one, list(rows), threads), strict=True))
         if self.numbers:
@@ -414,6 +418,8 @@ class Engine:
             if batch.is_whole:
                 continue
             rows, late = push.rows[side], batch.intake.late
+            if batch.intake.positions is None and batch.roles.can_match is None:
+                continue  # nothing was left out
             alone = np.ones(rows.num_rows, np.bool_)
             if is_home is not None:
                 alone = is_home(side, self.counters.rows[side] + np.arange(rows.num_rows))

@@ -1,4 +1,4 @@
-"""What an engine asks of what carries out its steps: probe, insert, close, expire.
+"""What an engine asks of what carries out its steps: probe, insert, close, expire, and more.
 
 A `Manager` holds both windows of a sliding join and does everything itself; a `SplitExecutor` hands
 each step to several join cores, each with a part of the windows; a `TumblingJoin` and a

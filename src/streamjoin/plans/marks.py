@@ -35,7 +35,7 @@ Cost: 1 bit per row and 8 bytes per block, twice if rows may be given early.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,18 @@ def read_bits(bits: Bytes, first: Int, rows: Positions | RowIds) -> Flags:
         place = first + rows[i]
         flags[i] = (bits[place >> 3] >> np.uint8(place & 7)) & 1
     return flags
+
+
+@kernel
+def list_clear(bits: Bytes, first: Int, size: Int) -> Positions:
+    """Return the rows that have no bit."""
+    clear = np.empty(size, np.int64)
+    count = 0
+    for row in range(size):
+        place = first + row
+        clear[count] = row
+        count += not (bits[place >> 3] >> np.uint8(place & 7)) & 1
+    return clear[:count]
 
 
 @kernel
@@ -159,7 +171,7 @@ class SomeMarks(Protocol):
         """Count the rows."""
         ...
 
-    def read(self, rows: Positions) -> Flags:
+    def read(self, rows: Positions | RowIds) -> Flags:
         """Return which rows are settled."""
         ...
 
@@ -175,10 +187,9 @@ class SomeMarks(Protocol):
         """Return whose patience has run out."""
         ...
 
-
-def read_all(marks: SomeMarks) -> Flags:
-    """Return which rows are settled, of all."""
-    return marks.read_all() if isinstance(marks, Marks) else marks.read(np.arange(len(marks)))
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far: neither settled, nor given early."""
+        ...
 
 
 class Marks:
@@ -212,6 +223,11 @@ class Marks:
         """Return which rows are settled, of all."""
         bits = np.unpackbits(self.bits, bitorder="little", count=self.first + self.size)
         return bits[self.first :].view(np.bool_)
+
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far."""
+        rows = list_clear(self.bits, self.first, self.size)
+        return rows if self.early is None else rows[~self.early.read(rows)]
 
     def append(
         self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0, early: Flags | None = None
@@ -299,52 +315,85 @@ class Marks:
     def check(self, keys: Keys) -> None:
         """Assert that no block's key is above that of one of its rows that is not settled."""
         blocks = (self.first + np.arange(self.size)) // BLOCK
-        is_open = ~read_all(self)
+        is_open = ~self.read(np.arange(self.size))
         assert (self.blocks[blocks[is_open]] <= keys[is_open]).all()
+
+
+class Part(NamedTuple):
+    """Some rows of others' marks: those named, or a stretch of them."""
+
+    marks: SomeMarks
+    rows: Positions | slice
+
+    def __len__(self) -> int:
+        rows = self.rows
+        return rows.stop - rows.start if isinstance(rows, slice) else rows.size
+
+    def held(self, rows: Positions | RowIds) -> Positions | RowIds:
+        """Return where rows are held."""
+        if not isinstance(self.rows, slice):
+            return self.rows[rows]
+        return rows + self.rows.start if self.rows.start else rows
 
 
 class MarksOf:
     """The marks of some rows of others; ``parts`` are one after the other."""
 
-    def __init__(self, parts: Sequence[tuple[SomeMarks, Positions]]) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.ends = np.cumsum([0, *(rows.size for _, rows in parts)])
+        self.ends = np.cumsum([0, *map(len, parts)])
+
+    @classmethod
+    def select(cls, marks: SomeMarks, rows: Positions | slice) -> "MarksOf":
+        """Return the marks of some rows; a slice has both of its ends."""
+        return cls([Part(marks, rows)])
 
     @classmethod
     def concatenate(cls, every: Sequence[SomeMarks]) -> "MarksOf":
         """Put marks one after the other."""
-        return cls([(marks, np.arange(len(marks))) for marks in every])
+        return cls([Part(marks, slice(0, len(marks))) for marks in every])
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def _split(self, rows: Positions | RowIds) -> Iterator[tuple[SomeMarks, Positions, Positions]]:
+    def _split(
+        self, rows: Positions | RowIds
+    ) -> Iterator[tuple[SomeMarks, Positions | RowIds, Positions]]:
         """Yield the marks of each part, its rows among these, and their places."""
-        for number, (marks, held) in enumerate(self.parts):
-            places = np.arange(rows.size)
-            if len(self.parts) > 1:
-                first, end = self.ends[number], self.ends[number + 1]
-                places = np.flatnonzero((rows >= first) & (rows < end))
-            yield marks, held[rows[places] - self.ends[number]], places
+        for number, part in enumerate(self.parts):
+            first, end = self.ends[number], self.ends[number + 1]
+            places = np.flatnonzero((rows >= first) & (rows < end))
+            yield part.marks, part.held(rows[places] - first), places
 
-    def read(self, rows: Positions) -> Flags:
-        """Return which rows are settled."""
+    def _read(self, rows: Positions | RowIds, name: str) -> Flags:
+        if len(self.parts) == 1:
+            [part] = self.parts
+            return getattr(part.marks, name)(part.held(rows))
         flags = np.empty(rows.size, np.bool_)
         for marks, held, places in self._split(rows):
-            flags[places] = marks.read(held)
+            flags[places] = getattr(marks, name)(held)
         return flags
+
+    def read(self, rows: Positions | RowIds) -> Flags:
+        """Return which rows are settled."""
+        return self._read(rows, "read")
 
     def read_early(self, rows: Positions | RowIds) -> Flags:
         """Return whose patience has run out."""
-        flags = np.empty(rows.size, np.bool_)
-        for marks, held, places in self._split(rows):
-            flags[places] = marks.read_early(held)
-        return flags
+        return self._read(rows, "read_early")
+
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far."""
+        rows = np.arange(len(self))
+        return rows[~(self.read(rows) | self.read_early(rows))]
 
     def settle(self, rows: Positions | RowIds) -> Positions:
         """Settle rows where they are held; return the places of those that were not settled."""
+        if len(self.parts) == 1:
+            [part] = self.parts
+            return part.marks.settle(part.held(rows))
         fresh = [places[marks.settle(held)] for marks, held, places in self._split(rows)]
-        return np.concatenate(fresh) if len(fresh) > 1 else fresh[0]
+        return np.concatenate([np.empty(0, np.int64), *fresh])
 
     def unsettle(self, rows: Positions | RowIds) -> None:
         """Take that back."""

@@ -252,8 +252,9 @@ class Prepared:
     def _marks_of(self, rows: slice | NDArray[Any]) -> MarksOf:
         """Return the marks of some rows."""
         assert self.marks is not None
-        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
-        return MarksOf([(self.marks, chosen)])
+        if isinstance(rows, slice):
+            rows = slice(*rows.indices(len(self))[:2])
+        return MarksOf.select(self.marks, rows)
 
     def follow(self) -> "Prepared":
         """Return the same rows, with marks if there are none."""

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from math import ceil
+from math import ceil, floor
 from operator import index
 from typing import Any, SupportsIndex
 
@@ -25,6 +25,11 @@ def time_type(plan: JoinPlan) -> pa.DataType:
 def ticks(microseconds: int, plan: JoinPlan) -> int:
     """Return a duration in keys of the time columns, rounded up: a delay is never shortened."""
     return ceil(Fraction(microseconds, 1_000_000) * keys_per_second(time_type(plan)))
+
+
+def ticks_within(microseconds: int, plan: JoinPlan) -> int:
+    """Return a duration in keys of the time columns, rounded down: what is longer exceeds it."""
+    return floor(Fraction(microseconds, 1_000_000) * keys_per_second(time_type(plan)))
 
 
 def check_watermark(watermark: Any) -> date | int:

@@ -58,6 +58,7 @@ class Case:
             self.window,
             None if delay is None else int(delay.split()[0]),
             options.get("late") == "keep",
+            options.get("order"),
             None if "patience" not in options else int(options["patience"].split()[0]),
             is_eager,
             is_prompt,
@@ -91,6 +92,8 @@ def draw_case(random: Random, kind: str, how: str, early: dict[str, Any] | None 
     chance = random.random
     if kind == "count":
         window: Any = sj.CountWindow(left=random.randint(1, 12), right=random.randint(1, 12))
+        if random.random() < 0.3:
+            options["order"] = "o"
     elif kind == "time":
         before, after = random.choice([(3, 3), (0, 5), (6, 1), (1, 0), (12, 12)])
         window = sj.TimeWindow(before=f"{before} ms", after=f"{after} ms")

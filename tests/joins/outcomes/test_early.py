@@ -130,6 +130,20 @@ def test_where_matches_are_found_at_the_close_rows_are_taken_back_there(window):
     assert shown(join.finish()) == [(1, 0, None, None, "-"), (1, 0, 1, 1, "+")]
 
 
+@pytest.mark.parametrize(
+    ("unit", "patience", "given"),
+    [("s", "500 ms", [1, 2]), ("s", "1 s", [1]), ("ms", "999 ms", [1, 2]), ("ns", "1 s", [1])],
+)
+def test_patience_is_exact_in_any_unit(unit, patience, given):
+    def seconds(*times):
+        stamps = pa.array(times, pa.timestamp("s")).cast(pa.timestamp(unit))
+        return pa.table({"k": list(times), "t": stamps})
+
+    join = sj.StreamJoin(window="1 hour", how="left_anti", **EARLY | {"patience": patience})
+    pushed = join.push(left=seconds(1, 2), right=seconds(3))
+    assert pushed["k"].to_pylist() == given
+
+
 def test_a_row_that_is_final_first_is_given_then():
     join = sj.StreamJoin(window=sj.TimeWindow("1 ms"), how="left", **EARLY | {"patience": "1 hour"})
     join.push(left=rows((1, 0)), right=rows((2, 0)))

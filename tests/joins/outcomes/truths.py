@@ -88,6 +88,7 @@ class Truth:
     window: Any
     delay: int | None = None
     keeps_late: bool = False
+    order: str | None = None
     patience: int | None = None
     is_eager: bool = True  # whether windows that close give pairs as their rows come
     is_prompt: bool = True  # whether all that can be given is given at once
@@ -104,6 +105,8 @@ class Truth:
             self.late["right"] += right
             return
         self.steps.append((left, right))
+        if (order := self.order) is not None:
+            left, right = (sorted(rows, key=lambda row: row[order]) for rows in (left, right))
         for side, rows in (("left", left), ("right", right)):
             for row in rows:
                 if self.is_timed and row["t"] is not None:
@@ -175,7 +178,7 @@ class Truth:
         left, right = self.rows["left"], self.rows["right"]
         if self.is_counted:
             size = self.window
-            return join_by_count(self.steps, self.predicate, size.left, size.right)
+            return join_by_count(self.steps, self.predicate, size.left, size.right, self.order)
         if self.closes:
             return Counter(
                 (one["id"], other["id"])

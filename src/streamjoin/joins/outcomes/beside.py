@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from streamjoin.indexes.matches import Matches
 from streamjoin.joins.outcomes.unequal_values import is_text, offset_width
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.closed_side import ClosedSide
@@ -77,6 +78,14 @@ def find_beside(left: Prepared, right: Prepared, kept: RowIds, threads: int) -> 
     """Return what left rows have kept of right, as what is found by a search."""
     stored, names = ClosedSide.of(right), np.empty(0, np.int32)
     return Found(without_residuals(left), stored, OneEach(kept, threads), names, [])
+
+
+def find_several(left: Prepared, right: Prepared, kept: RowIds, threads: int) -> Found:
+    """Return the same where left rows may have kept several, each as a row of an array."""
+    starts = kept.shape[1] * np.arange(len(kept))
+    matches = Matches(starts, starts + np.count_nonzero(kept >= 0, axis=1), kept.ravel())
+    names = np.arange(len(kept), dtype=np.int32)
+    return Found(without_residuals(left), ClosedSide.of(right), matches, names, [])
 
 
 def fetch_beside(

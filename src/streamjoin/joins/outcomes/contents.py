@@ -46,13 +46,9 @@ def number_column(name: str, fetch: FetchColumns) -> Keys:
 
 
 def number_signs(name: str, fetch: FetchColumns) -> Keys:
-    """Return the signs of a column's values."""
-    return signs_of(fetch((name,)).column(0))
-
-
-def signs_of(values: pa.Array) -> Keys:
     """Return 1 for 0.0, and 0 for -0.0; other values that are level have the same sign."""
-    return (~np.signbit(numpy_of(values.cast(pa.float64()), 0.0))).astype(np.int64)
+    values = numpy_of(fetch((name,)).column(0).cast(pa.float64()), 0.0)
+    return (~np.signbit(values)).astype(np.int64)
 
 
 def number_tuples(columns: list[Keys], size: int) -> Keys:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.joins.outcomes.beside import find_beside
+from streamjoin.joins.outcomes.beside import find_beside, find_several
 from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
 from streamjoin.joins.outcomes.kept_store import KeptStore
 from streamjoin.joins.outcomes.neighbour_search import find_neighbours
@@ -135,17 +135,17 @@ class Keep:
     def match(self, sides: Sides, threads: int) -> Matched | None:
         """Find what left rows keep by the order of one key, if that tells (`neighbours`)."""
         left, right = sides["left"], sides["right"]
-        neighbours = recognise(left.plan, self.ranking) if self.k == 1 else None
+        neighbours = recognise(left.plan, self.ranking, self.k)
         if neighbours is None:
             return None
         kept = find_neighbours(neighbours, left, right, threads)
         if kept is None:
             return None
+        find = find_beside if self.k == 1 else find_several
         if kept.is_open is None:
-            return Matched([find_beside(left, right, kept.rows, threads)])
+            return Matched([find(left, right, kept.rows, threads)])
         settled, rest = np.flatnonzero(~kept.is_open), np.flatnonzero(kept.is_open)
-        found = find_beside(left.take(settled), right, kept.rows[settled], threads)
-        return Matched([found], rest)
+        return Matched([find(left.take(settled), right, kept.rows[settled], threads)], rest)
 
     def open_store(self, schema: pa.Schema) -> Store:
         """Make an empty store for a count window."""

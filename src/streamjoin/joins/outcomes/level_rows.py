@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.expressions.datatypes import without_extension
-from streamjoin.joins.outcomes.contents import number_values, signs_of
+from streamjoin.joins.outcomes.contents import number_signs, number_values
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.sort_keys import encode
@@ -88,6 +88,6 @@ def order_of(column: Keys | pa.Array, members: RowIds) -> Keys:
 def find_signs(rows: pa.RecordBatch, members: RowIds) -> Iterator[Keys]:
     """Give the signs of zeros, which come last of all that tells rows apart."""
     chosen = pa.array(members)
-    for column in rows.columns:
-        if pa.types.is_floating(column.type):
-            yield signs_of(column.take(chosen))
+    for each in rows.schema:
+        if pa.types.is_floating(each.type):
+            yield number_signs(each.name, lambda names: rows.select(names).take(chosen))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from streamjoin.joins.outcomes.seeking import (
     step_up,
     take_flags,
     take_kept,
+    walk_away,
 )
 from streamjoin.joins.outcomes.stretches import STRETCH, cut
 from streamjoin.joins.outcomes.unequal_values import has_unequal
@@ -38,8 +39,8 @@ from streamjoin.keys.hashing import FIXED
 from streamjoin.keys.key_ranges import NAN
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.prepared import Prepared
-from streamjoin.plans.window_keys import word_keys
 
+T = TypeVar("T", bound=NDArray[Any] | None)
 Direction = Literal["before", "after", "nearest"]  # of what each left row asks for
 
 WIDEST = 1 << 62  # ends of a difference beyond it are left to the general way
@@ -47,9 +48,9 @@ NO_PLACES = np.empty(0, np.int32)
 
 
 class Kept(NamedTuple):
-    """The right row that each left row keeps, -1 for none, unless the row is open."""
+    """The right row that each left row keeps, or k of them; -1 for none, unless it is open."""
 
-    rows: RowIds
+    rows: RowIds  # by left row, and if there are several, the nearest first
     is_open: Flags | None = None  # left rows for which the general way decides; None: none
 
 
@@ -72,6 +73,14 @@ class Ordered(NamedTuple):
     def arrange(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bring another column of the rows into this order."""
         return column if self.rows is None else column[self.rows]
+
+    def put_back(self, found: T) -> T:
+        """Bring what was found for rows in this order into their own."""
+        if self.rows is None or found is None:
+            return found
+        placed = np.empty_like(found)
+        placed[self.rows] = found
+        return placed
 
 
 class Links(NamedTuple):
@@ -124,6 +133,8 @@ class Search:
             return None
         self._make_codes(asking, there)
         before = self._seek(asking.keys, there.keys)
+        if self.asked.k > 1:
+            return self._walk(before, way, values, asking, there)
         if way != "before" or there.has_equal:
             self._link()
         after = self._step_up(before) if way != "before" else None
@@ -139,16 +150,38 @@ class Search:
                 self._keep_near(found, values, there.keys)
         level = 0 if after is None else self._choose(before, after, values, there.keys)
         rows = self._settle(before, after if level else None, there)
-        is_open = self.is_open
-        if asking.rows is not None:
-            rows, ordered = np.empty_like(rows), rows
-            rows[asking.rows] = ordered
-            if is_open is not None:
-                is_open = np.empty_like(is_open)
-                is_open[asking.rows] = self.is_open
+        rows, is_open = asking.put_back(rows), asking.put_back(self.is_open)
         if has_unequal(self.left, self.right, rows, self.threads):
             return None
         return Kept(rows, is_open)
+
+    def _walk(
+        self, before: RowIds, way: Direction, values: Keys, asking: Ordered, there: Ordered
+    ) -> Kept | None:
+        """Find the k nearest keys, on one side or on both."""
+        self._link()
+        after = self._step_up(before) if way != "before" else np.full_like(before, -1)
+        if way == "after":
+            before = np.full_like(before, -1)
+        low, high = clamp(self.asked.ends)
+        for found in (before, after):
+            self._keep_near(found, values, there.keys)
+        nearest = np.empty((before.size, self.asked.k), np.int32)
+        is_open = np.zeros(before.size, np.bool_)
+        links, ends = self.links, np.array([low, high])
+        self._in_stretches(
+            lambda s: walk_away(
+                before[s], after[s], values[s], there.keys, links.previous, links.following,
+                ends, self.asked.is_by_key, nearest[s], is_open[s],
+            )
+        )  # fmt: skip
+        if there.rows is not None:
+            nearest = self._take_kept(there.rows, nearest.ravel()).reshape(nearest.shape)
+        nearest, is_open = asking.put_back(nearest), asking.put_back(is_open)
+        for column in nearest.T:
+            if has_unequal(self.left, self.right, np.ascontiguousarray(column), self.threads):
+                return None
+        return Kept(nearest, is_open if is_open.any() else None)
 
     def _limit(
         self, values: Keys, keys: Keys
@@ -200,7 +233,7 @@ class Search:
         return {"before": high < inf, "after": low > -inf}.get(way, high < inf or low > -inf)
 
     def _keep_near(self, found: RowIds, values: Keys, keys: Keys) -> None:
-        low, high = (int(min(max(end, -WIDEST * 2), WIDEST * 2 - 1)) for end in self.asked.ends)
+        low, high = clamp(self.asked.ends)
         self._in_stretches(lambda s: keep_near(found[s], values[s], keys, low, high))
 
     def _keep_between(self, found: RowIds, keys: Keys, lower: Keys, upper: Keys) -> None:
@@ -209,9 +242,13 @@ class Search:
     def _make_codes(self, asking: Ordered, there: Ordered) -> None:
         """Number the equalities of all rows, in the order of their keys."""
         if self.left.plan.equalities:
-            (ours, is_exact), (theirs, _) = (
-                word_keys(each.plan, each.keys) for each in (self.left, self.right)
-            )
+            sides = self.left, self.right
+            if len(self.left.plan.equalities) == 1:
+                ours, theirs = (each.keys.equalities[0] for each in sides)
+                is_exact = self.left.plan.equalities[0].exact
+            else:
+                ours, theirs = (each.plan.hash_equalities(each.keys) for each in sides)
+                is_exact = False
             is_secret = not is_exact and self.left.plan.seed != FIXED
             codes = make_codes(ours, theirs, self.threads, is_secret)
             left, right = share(
@@ -313,7 +350,7 @@ class Search:
     def _take_kept(self, rows: RowIds, places: RowIds) -> RowIds:
         """Return the rows at some places."""
         taken = np.empty_like(places)
-        self._in_stretches(lambda s: take_kept(rows, places[s], taken[s]))
+        share(lambda s: take_kept(rows, places[s], taken[s]), cut(places.size), self.threads)
         return taken
 
     def _choose_equal(
@@ -356,6 +393,12 @@ class Search:
     def _in_stretches(self, function: Callable[[slice], Int]) -> list[Int]:
         """Apply a function to all left rows, a stretch at a time."""
         return share(function, cut(len(self.left)), self.threads)
+
+
+def clamp(ends: tuple[float, float]) -> tuple[int, int]:
+    """Return ends of a range as keys."""
+    low, high = (int(min(max(end, MIN_KEY), MAX_KEY)) for end in ends)
+    return low, high
 
 
 def is_at_edge(keys: Keys) -> bool:

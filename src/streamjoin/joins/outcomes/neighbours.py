@@ -24,6 +24,8 @@ What the order does not decide:
 * Doubles whose distances are rounded to the same number, and left rows at infinity or NaN, from
   which all are equally far: `Kept.is_open` marks these rows, and for them alone all pairs are found
   (`keep`).
+* Where k rows are kept, the keys on both sides are walked along. If the last that is kept is level
+  with the first that is not, the row is open, too.
 * Texts have hashes as keys. The values are compared once a row is kept. It may be the wrong one
   only if hashes are equal and values are not; then nothing here counts, and the same goes for keys
   at the edges of int64.
@@ -66,13 +68,14 @@ from streamjoin.plans.prepared import Prepared
 
 Keep = Literal["nearest", "first", "last"]
 
+MOST_NEIGHBOURS = 16  # that are kept; beyond it they are found as pairs
 BOTH_SIDES: tuple[Side, ...] = ("left", "right")
 RIGHT: tuple[Side, ...] = ("right",)
 # Types of which a difference is exact, or is rounded as keys are. It may overflow in others.
 SUBTRACTED = (pa.int32(), pa.int64(), pa.float32(), pa.float64())
 
 
-def recognise(plan: JoinPlan, ranking: Ranking) -> "Neighbours | None":
+def recognise(plan: JoinPlan, ranking: Ranking, k: int = 1) -> "Neighbours | None":
     """Return the search for the rows that are kept, if the order of one key decides which."""
     if plan.residuals or plan.counted is not None or plan.longest_pause is not None:
         return None
@@ -98,11 +101,13 @@ def recognise(plan: JoinPlan, ranking: Ranking) -> "Neighbours | None":
     if place is None and by.key_type is None:
         return None
     part = unbounded(by) if place is None else plan.ranges[place]
+    if k > MOST_NEIGHBOURS or (k > 1 and part.floating):
+        return None
     keep: Keep = "nearest"
     if isinstance(first, RightTime | TableTime):
         keep = "last" if first.is_last else "first"
     single = isinstance(first, WrittenDistance) and pa.types.is_float32(by.type)
-    return Neighbours(plan, part, place, keep, tuple(others), single)
+    return Neighbours(plan, part, place, keep, tuple(others), single, k)
 
 
 def operands_of(measure: Measure, plan: JoinPlan) -> Operands | None:
@@ -171,6 +176,7 @@ class Neighbours:
     keep: Keep
     level: tuple[Measure, ...]  # what decides first where distances are level
     single: bool  # whether distances are rounded to 32 bits
+    k: int = 1  # how many rows are kept
 
     @cached_property
     def bounds(self) -> list[RangePart]:

@@ -43,7 +43,7 @@ from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import Marks, SomeMarks, read_all
+from streamjoin.plans.marks import Marks, SomeMarks
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
@@ -82,10 +82,10 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
-    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     retracts: bool = False  # whether rows may be given, and taken back
     names: Names | None = None  # the columns of each side that are given; all if None
     home: str | None = None  # a column of left rows that tells whether their pairs are given here
+    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
     # The ordinals of rows that were settled, for whoever keeps marks elsewhere, and takes them.
     told: dict[Side, list[Keys]] | None = None
@@ -156,8 +156,9 @@ class Outcome:
         if self.aggregation is not None:
             columns["right"] = self.aggregation.of_nothing(rows.num_rows)
         elif self.one_side is None:
-            missing = [pa.nulls(rows.num_rows, each.type) for each in self.given[OTHER[side]]]
-            columns[OTHER[side]] = missing
+            kinds = self.given[OTHER[side]].types
+            missing = {kind: pa.nulls(rows.num_rows, kind) for kind in set(kinds)}
+            columns[OTHER[side]] = [missing[kind] for kind in kinds]
         arrays = [array for each in SIDES for array in columns.get(each, ())]
         arrays += self._extra(rows.num_rows, ONLY[side], are_late, op)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -338,11 +339,9 @@ def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
     """
     for side, batch in sides.items():
         if batch.marks is not None:
-            settled = read_all(batch.marks)
-            if settled.all():
-                continue
-            early = batch.marks.read_early(np.arange(len(batch)))
-            rows = np.flatnonzero(~settled & ~early & batch.matching)
+            rows = batch.marks.list_open()
+            if batch.roles.can_match is not None:
+                rows = rows[batch.roles.can_match[rows]]
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
 

@@ -31,8 +31,8 @@ The contract, for a new reduction (`keep.Keep` is one):
   left and right rows that no kept pair has are given by `outcome.leftovers`, or when they leave. A
   reduction that gives other rows yields `Delivery(matches, rows)`, and settles the left rows that
   are in them by `outcome.settle_left`; the others come to `Outcome.alone` as usual.
-* `Reduction.match(sides)` may find what is given without a search: kept pairs as `Found`s, or rows
-  of the result as `Delivery`, for all left rows or for all but a few. None where it cannot.
+* `Reduction.match(sides)` may find kept pairs without a search, as `Found`s, or give the rows of
+  the result, as `Delivery`, for all left rows or for all but a few. None where it cannot.
 * `Reduction.open_store` is for count windows, where pairs come as rows arrive; see `Store`.
 
 Who calls it: `tumbling.closed.ClosedRows.join` for tables, tumbling and session windows;

@@ -16,10 +16,12 @@ of the two arrays.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamjoin.kernels.compile import Flags, Int, Keys, Positions, RowIds, kernel
+from streamjoin.kernels.compile import Flags, Int, Keys, Positions, RowIds, inlined, kernel
 from streamjoin.keys.key_ranges import NEGATIVE_INFINITY, POSITIVE_INFINITY, decode_double
 
+RowIds2D = NDArray[np.int32]  # some per row
 FAR = 8  # equal keys that are looked at for a distance that is rounded
 
 
@@ -292,3 +294,54 @@ def take_flags(flags: Flags, places: RowIds, taken: Flags) -> None:
     """Write the flags of some places; False where there is none."""
     for i in range(places.size):
         taken[i] = flags[max(places[i], 0)] & (places[i] >= 0)
+
+
+@inlined
+def next_place(place: Int, value: Int, keys: Keys, links: RowIds, step: Int, ends: Keys) -> Int:
+    """Return the next place of the same code, -1 if there is none in the range of a value."""
+    there = np.int64(links[place]) if links.size else place + step
+    if there < 0 or there >= keys.size:
+        return np.int64(-1)
+    difference = value - keys[there]
+    return there if ends[0] <= difference <= ends[1] else np.int64(-1)
+
+
+@kernel
+def walk_away(
+    before: RowIds,
+    after: RowIds,
+    values: Keys,
+    keys: Keys,
+    previous: RowIds,
+    following: RowIds,
+    ends: Keys,
+    by_key: bool,
+    nearest: RowIds2D,
+    is_open: Flags,
+) -> None:
+    """Write the nearest keys on both sides, the nearest first; -1 where there are no more.
+
+    If the last of them is level with one that has no seat, the row is open; ``by_key``, the lesser
+    of two keys counts that are level.
+    """
+    for i in range(before.size):
+        value, down, up = values[i], np.int64(before[i]), np.int64(after[i])
+        distance = np.int64(-1)
+        is_down: Int = False
+        for seat in range(nearest.shape[1]):
+            is_down = down >= 0 and (up < 0 or value - keys[down] <= keys[up] - value)
+            place = down if is_down else up
+            nearest[i, seat] = place
+            if place < 0:
+                break
+            distance = abs(value - keys[place])
+            if is_down:
+                down = next_place(down, value, keys, previous, -1, ends)
+            else:
+                up = next_place(up, value, keys, following, 1, ends)
+        else:
+            is_lower = down >= 0 and abs(value - keys[down]) == distance
+            is_upper = up >= 0 and abs(keys[up] - value) == distance
+            is_open[i] = is_lower or (is_upper and not (by_key and is_down))
+            continue
+        nearest[i, seat:] = -1

@@ -102,9 +102,9 @@ class WindowSide:
         """Return the ordinals of the rows from ``first`` on, if rows are observed."""
         return None if self.ordinals is None else self.ordinals.values[first:]
 
-    def marks_of(self, rows: Positions) -> MarksOf | None:
+    def marks_of(self, rows: Positions | slice) -> MarksOf | None:
         """Return the marks of rows, if it counts whether they match."""
-        return None if self.marks is None else MarksOf([(self.marks, rows)])
+        return None if self.marks is None else MarksOf.select(self.marks, rows)
 
     def take_early(self, plan: JoinPlan, side: Side, bound: int) -> Iterator[Alone]:
         """Give the rows before a time that are not settled, each once."""
@@ -263,7 +263,7 @@ class EagerWindow:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
         rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
-        marks = held.marks_of(np.arange(first, held.rows.size))
+        marks = held.marks_of(slice(first, held.rows.size))
         return Prepared(self.plan, side, rows, held.keys(first), ordinals, marks=marks)
 
     @property

@@ -15,7 +15,6 @@ from streamjoin.joins.outcomes.aggregates.extremes import build_greatest, greate
 from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Places
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds
-from streamjoin.plans.batches import take_rows
 
 
 def keys_of_times(times: Keys, has_time: Flags | None, is_last: bool) -> Keys:
@@ -29,7 +28,7 @@ class Edges:
 
     def __init__(self, size: int, is_last: bool) -> None:
         self.is_last, self.size = is_last, size
-        self.candidates = Candidates(size, rank_candidates, is_lasting=True)
+        self.candidates = Candidates(size, rank_candidates, keys_of_candidates)
         self.best = np.full(size, MIN_KEY)  # over ranges
         self._by_rank = np.empty(0, np.int32)
 
@@ -45,10 +44,7 @@ class Edges:
 
     def merge(self, other: "Edges", places: Positions) -> None:
         """Add another state, whose entries are of these left rows."""
-        for runs, rows in zip(other.candidates.places, other.candidates.rows, strict=True):
-            lefts = places[runs]
-            chosen = self.candidates.choose(lefts, rows.column(0).to_numpy())
-            self.candidates.add(lefts[chosen], take_rows(rows, chosen))
+        self.candidates.merge(other.candidates, places)
 
     def index(self, keys: Keys, right: pa.RecordBatch, order: Places) -> Keys:
         """Build a tree over the ranks of right rows, in an order."""
@@ -71,6 +67,12 @@ class Edges:
         return places, pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def keys_of_candidates(rows: pa.RecordBatch) -> Keys:
+    """Return the keys of the times of candidates."""
+    keys: Keys = rows.column(0).to_numpy()
+    return keys
+
+
 def rank_candidates(rows: pa.RecordBatch) -> Keys:
     """Return the ranks of candidates: by the keys of their times, then by their columns."""
-    return rank_rows(rows.column(0).to_numpy(), rows.remove_column(0))[0]
+    return rank_rows(keys_of_candidates(rows), rows.remove_column(0))[0]

@@ -81,8 +81,7 @@ class Aggregate:
             return None
         both: dict[Side, Prepared] = {"left": left, "right": right}
         ranges = find_ranges(both, threads)
-        found = self.aggregation.over_ranges(both, ranges, values, threads)
-        return Matched(self.give(left, found))
+        return Matched(self.give(left, self.aggregation.over_ranges(both, ranges, values, threads)))
 
     def give(self, left: Prepared, found: Aggregated) -> Iterator[Delivery]:
         """Give the left rows that have matches, with their aggregates."""
