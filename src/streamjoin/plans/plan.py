@@ -138,7 +138,7 @@ class JoinPlan:
         )
 
     def key_columns(self, side: Side) -> list[str]:
-        """Return the columns that a side's keys are computed from, and that say which rows match."""
+        """Return the columns of a side that keys are computed from, and that tell what matches."""
         parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
         trees = [part.operands.expressions[side] for part in parts]
         condition = self.filters[side]
