@@ -176,6 +176,11 @@ class JoinOptions:
         return self.closes or self.reduces or bool(self.how.alone)
 
     @property
+    def is_timed(self) -> bool:
+        """Whether the window looks at event times; tables may have times without it."""
+        return self.window is not None and self.window.is_timed
+
+    @property
     def is_counted(self) -> bool:
         """Whether the window counts rows as they arrive."""
         return self.window is not None and not self.window.is_timed

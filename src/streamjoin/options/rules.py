@@ -226,7 +226,7 @@ def check_rank(
         )
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     if keep == "nearest" and nearest is None and not unknown:
-        find_distance(condition, has_time)
+        find_distance(condition, has_time, not has_arrival)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,9 @@ class Plain:
         return option is not None and self.given[name] != option.read(name, option.default)
 
 
-def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | None:
+def find_distance(
+    condition: Condition, has_time: bool, takes_time: bool = True
+) -> Band | Inequality | None:
     """Return the condition's only band, or else its only inequality; None goes by time."""
     bands = [part for part in condition.ranges() if isinstance(part, Band)]
     inequalities = [part for part in condition.ranges() if isinstance(part, Inequality)]
@@ -254,10 +256,10 @@ def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | N
             f"which one counts with nearest='...', such as {texts}"
         )
     if not found and not has_time:
+        or_time = ", or pass the time columns as time=('left_column', 'right_column')"
         raise StreamJoinError(
             "keep='nearest' needs a distance, and the condition has no band and no inequality; "
-            "say what it is with nearest='...', such as 'abs(l.x - r.x)', or pass the time columns "
-            "as time=('left_column', 'right_column')"
+            f"say what it is with nearest='...', such as 'abs(l.x - r.x)'{or_time * takes_time}"
         )
     return found[0] if found else None
 

@@ -61,3 +61,38 @@ def test_a_column_of_the_right_side_may_give_its_name() -> None:
 def test_options_that_contradict_each_other(options: Any, message: str) -> None:
     with pytest.raises(sj.StreamJoinError, match=message):
         sj.join_tables(LEFT, RIGHT, on="l.k = r.k", aggregate={"n": "count(*)"}, **options)
+
+
+@pytest.mark.parametrize(
+    ("on", "options", "words"),
+    [
+        (
+            "l.k = r.k and abs(l.x - r.x) <= 2",
+            {},
+            "n, best: without looking at pairs, by prefix sums and trees\n"
+            "             (right rows are sorted by groups of l.k = r.k, then l.x - r.x)",
+        ),
+        ("l.k = r.k", {"window": "1 s", "time": "t"}, "from pairs, a block at a time"),
+        ("l.k = r.k", {"window": sj.TumblingWindow("1 s"), "time": "t"}, "sorted by groups of l.k"),
+        ("l.k < r.k and l.x < r.x", {}, "cannot be sorted by l.k < r.k and l.x < r.x at once"),
+        ("l.k = r.k and l.x + r.x > 3", {}, "l.x + r.x > 3 is checked for each of them"),
+        ("l.k = r.k", {"aggregate": {"n": "sum(l.x)"}}, "is taken of left rows, too"),
+    ],
+)
+def test_explain_says_how_aggregates_are_computed(on: str, options: Any, words: str) -> None:
+    told = sj.explain(on, **{"aggregate": {"n": "count(*)", "best": "max(r.x)"}} | options)
+    assert words in told
+
+
+def test_constants_are_aggregated() -> None:
+    aggregates = {"one": "count(1)", "none": "count(null)", "sum": "sum(2)", "max": "max('a')"}
+    right = pa.table({"k": [1, 1]})
+    for on in ("l.k = r.k", "l.k = r.k and l.k + r.k > 0"):
+        given = sj.join_tables(LEFT.select(["k"]), right, on=on, aggregate=aggregates)
+        assert given.to_pylist() == [{"k": 1, "one": 2, "none": 0, "sum": 4, "max": "a"}]
+
+
+def test_matches_of_streams_cannot_be_left_in_place() -> None:
+    join = sj.StreamJoin("l.k = r.k", "1 s", "t", aggregate={"n": "count(*)"})
+    with pytest.raises(sj.StreamJoinError, match="aggregate="):
+        join.find(LEFT, RIGHT)

@@ -29,6 +29,10 @@ def round_sum(values: list[float]) -> float:
     return float(sum(map(Fraction, values), Fraction(0)))
 
 
+def every(places: Any) -> Any:
+    return np.arange(places.size, dtype=np.int32)
+
+
 def make_ranges(rng: np.random.Generator, rows: int, size: int) -> tuple[Any, Any]:
     ends = np.sort(rng.integers(0, rows + 1, (2, size)), axis=0)
     return ends[0].copy(), ends[1].copy()
@@ -45,7 +49,7 @@ def test_sums_of_doubles_are_right_to_the_last_digit(
     sums = DoubleSums(20)
     array = pa.array(values)
     if way == "ranges":
-        sums.add_ranges(sums.index(array), starts, ends, slice(None))
+        sums.add_ranges(sums.index(array), starts, ends, every(starts))
     else:
         pairs = [(place, at) for place in range(20) for at in range(starts[place], ends[place])]
         rng.shuffle(pairs)
@@ -76,7 +80,7 @@ def test_what_is_outside_a_range_does_not_matter(outside: float) -> None:
     values[[50, 120]] = outside
     sums = DoubleSums(3)
     starts, ends = np.array([0, 51, 121]), np.array([50, 120, 200])
-    sums.add_ranges(sums.index(pa.array(values)), starts, ends, slice(None))
+    sums.add_ranges(sums.index(pa.array(values)), starts, ends, every(starts))
     expected = [round_sum(values[a:b].tolist()) for a, b in zip(starts, ends, strict=True)]
     assert sums.totals.tolist() == expected
 
@@ -97,7 +101,7 @@ def test_infinities_and_nan(values: list[float], expected: float) -> None:
     array = pa.array(values, pa.float64())
     over_ranges, over_pairs = DoubleSums(1), DoubleSums(1)
     ends = np.array([len(values)])
-    over_ranges.add_ranges(over_ranges.index(array), np.array([0]), ends, slice(None))
+    over_ranges.add_ranges(over_ranges.index(array), np.array([0]), ends, every(ends))
     over_pairs.add_pairs(np.zeros(len(values), np.int32), array)
     merged = DoubleSums(1)
     merged.merge(over_pairs, np.array([0]))
@@ -133,7 +137,7 @@ def test_whole_sums_are_exact(kind: pa.DataType) -> None:
         array = pa.array(numbers, pa.int64()).view(kind)
     starts, ends = make_ranges(rng, len(numbers), 50)
     over_ranges, over_pairs = WholeSums(50, kind), WholeSums(50, kind)
-    over_ranges.add_ranges(over_ranges.index(array), starts, ends, slice(None))
+    over_ranges.add_ranges(over_ranges.index(array), starts, ends, every(starts))
     places = np.repeat(np.arange(50), ends - starts)
     rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
     over_pairs.add_pairs(places, array.take(pa.array(rows)))
@@ -171,7 +175,7 @@ def test_extremes(kind: pa.DataType, is_least: bool) -> None:
     made = RankedExtremes if pa.types.is_string(kind) else Extremes
     starts, ends = make_ranges(rng, 100, 40)
     over_ranges, over_pairs, merged = (made(40, kind, is_least) for _ in range(3))
-    over_ranges.add_ranges(over_ranges.index(array), starts, ends, slice(None))
+    over_ranges.add_ranges(over_ranges.index(array), starts, ends, every(starts))
     places = np.repeat(np.arange(40), ends - starts)
     rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
     for first in range(0, places.size, 100):
@@ -205,7 +209,7 @@ def test_groups_against_numpy() -> None:
     wanted, lower = rng.integers(-1, 6, 100), rng.integers(-3, 33, 100)
     upper = lower + rng.integers(-2, 8, 100)
     starts, ends = np.empty(100, np.int64), np.empty(100, np.int64)
-    search_groups(wanted, firsts, keys[order], lower, upper, starts, ends)
+    search_groups(every(wanted), wanted, firsts, keys[order], lower, upper, starts, ends)
     for place in range(100):
         found = order[starts[place] : ends[place]]
         inside = (groups == wanted[place]) & (keys >= lower[place]) & (keys <= upper[place])
@@ -223,8 +227,12 @@ def test_runs_are_numbered() -> None:
 
 def test_ranks_of_rows() -> None:
     rows = pa.RecordBatch.from_pydict({"a": ["b", "x", "a", "b"], "b": [None, 1, 2, 0]})
-    assert rank_rows(np.array([5, 3, 5, 5]), rows).tolist() == [2, 0, 1, 3]
-    assert rank_rows(np.array([5, 3, 5, 5]), rows.select(["a"])).tolist() == [2, 0, 1, 2]
+    ranks, order = rank_rows(np.array([5, 3, 5, 5]), rows)
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 1, 3], [1, 2, 0, 3])
+    ranks, order = rank_rows(np.array([5, 3, 5, 5]), rows.select(["a"]))
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 1, 2], [1, 2, 0, 3])
+    ranks, order = rank_rows(np.array([5, 3, 8, 4]), rows)
+    assert (ranks.tolist(), order.tolist()) == ([2, 0, 3, 1], [1, 3, 0, 2])
 
 
 def test_ranges_and_pairs_give_the_same_sums(monkeypatch: pytest.MonkeyPatch) -> None:

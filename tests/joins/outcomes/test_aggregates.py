@@ -211,6 +211,14 @@ def test_a_band_with_an_equality_compares_exactly(way: str) -> None:
     assert given.to_pylist() == [{"k": 1, "x": far, "n": 1, "m": far + 1}]
 
 
+def test_an_equality_of_a_single_value_rules_left_rows_out(way: str) -> None:
+    left = pa.table({"a": [1, 2, 1], "b": [5, 5, 6]})
+    right = pa.table({"a": [1, 1], "b": [5, 7]})
+    aggregates = {"n": "count(*)"}
+    given = sj.join_tables(left, right, on="l.a = r.a and l.b = r.b", aggregate=aggregates)
+    assert given.to_pylist() == [{"a": 1, "b": 5, "n": 1}]
+
+
 def test_find_matches_gives_the_same() -> None:
     rng = np.random.default_rng(3)
     left, right = make_rows(rng, 50), make_rows(rng, 50)

@@ -120,7 +120,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         tuple(part for part in parts if isinstance(part, NotEqual)),
         (*(Residual(flag) for flag in keys.flags()), *inside),
     )
-    has_key = bool(parts) or (config.window is not None and config.window.is_timed)
+    has_key = bool(parts) or config.is_timed
     check_equality(config.algorithm, bool(computed.equalities), config.on)
     check_key(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}

@@ -21,7 +21,7 @@ from streamjoin.joins.outcomes.aggregates.binding import EDGES, BoundAggregate
 from streamjoin.joins.outcomes.aggregates.edges import Edges, keys_of_times
 from streamjoin.joins.outcomes.aggregates.ranges import Ranges, Sides, cut
 from streamjoin.joins.outcomes.aggregates.states import Counts, State
-from streamjoin.kernels.compile import Flags, Keys, Positions
+from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds
 from streamjoin.kernels.threads import share
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.operands import Schemas, Side
@@ -123,10 +123,14 @@ class Aggregation:
 
         These may be rows that match nothing.
         """
+        found: dict[tuple[str, pa.DataType], pa.Array] = {}
         try:
-            return {key: each.values(right=right) for key, each in self.by_state.items()}
+            for key, each in self.by_state.items():
+                if (key[1], each.taken) not in found:
+                    found[key[1], each.taken] = each.values(right=right)
         except EvaluationError:
             return None
+        return {key: found[key[1], each.taken] for key, each in self.by_state.items()}
 
     def over_ranges(
         self, sides: Sides, ranges: Ranges, values: Mapping[Key, pa.Array], threads: int
@@ -136,9 +140,16 @@ class Aggregation:
         states, edges = self.make_states(len(left)), self.make_edges(len(left))
         every: dict[Key, Any] = {**states, **edges}
 
+        def put_in_order(array: pa.Array) -> pa.Array:
+            return take_array(array, ranges.order)
+
+        arrays = {id(array): array for array in values.values()}  # several may take the same
+        ordered = share(put_in_order, list(arrays.values()), threads)
+        by_source = dict(zip(arrays, ordered, strict=True))
+
         def build(key: Key) -> Any:
             if key in values:
-                return states[key].index(take_array(values[key], ranges.order))
+                return states[key].index(by_source[id(values[key])])
             if key in edges:
                 keys = keys_of_times(*self.time_keys(right), edges[key].is_last)
                 return edges[key].index(keys, right, ranges.order)
@@ -146,13 +157,12 @@ class Aggregation:
 
         indexes = dict(zip(every, share(build, list(every), threads), strict=True))
 
-        def fill(rows: slice) -> None:
-            for all_starts, all_ends in zip(ranges.starts, ranges.ends, strict=True):
-                starts, ends = all_starts[rows], all_ends[rows]
+        def fill(rows: RowIds) -> None:
+            for starts, ends in zip(ranges.starts, ranges.ends, strict=True):
                 for key, state in every.items():
                     state.add_ranges(indexes[key], starts, ends, rows)
 
-        share(fill, cut(len(left), threads), threads)
+        share(fill, cut(ranges.lefts, threads), threads)
         found = {}
         for key, edge in edges.items():
             places, rows = edge.found_in_ranges()

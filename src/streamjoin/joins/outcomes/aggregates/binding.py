@@ -60,6 +60,11 @@ class BoundAggregate:
         return [] if self.argument is None else columns(self.argument)
 
     @property
+    def taken(self) -> pa.DataType:
+        """The type that the argument is taken in."""
+        return argument_type(self.function, self.given)
+
+    @property
     def state(self) -> tuple[str, ...]:
         """What its state is; aggregates for which that is the same share one."""
         kind_of_state = {"avg": "sum"}.get(self.function, self.function)
@@ -70,7 +75,7 @@ class BoundAggregate:
 
     def make_state(self, size: int) -> State:
         """Make a state for so many left rows."""
-        taken = argument_type(self.function, self.given)
+        taken = self.taken
         if self.function == "count":
             return Counts(size)
         if self.function in ("sum", "avg"):
@@ -83,7 +88,7 @@ class BoundAggregate:
         if self.argument is None:
             return None
         values = evaluate(self.argument, **batches)
-        return cast(values, argument_type(self.function, self.given))
+        return cast(values, self.taken)
 
     def finish(self, state: Any) -> pa.Array:
         """Return the aggregate of each left row."""
@@ -104,7 +109,7 @@ class BoundAggregate:
         if kind(kind_of_result) == "floating":
             return from_numbers(totals.astype(np.float64) / counts, missing)
         if kind(kind_of_result) == "decimal":
-            shift = kind_of_result.scale - argument_type("avg", self.given).scale
+            shift = kind_of_result.scale - self.taken.scale
             raised = decimals.rescale(totals, 0, shift)
             quotients = divide_half_up(raised, counts)
             return self._check(decimals.from_unscaled(quotients, missing, kind_of_result), missing)

@@ -1,9 +1,9 @@
 """Candidates: rows of which each left row gets the best one, where pairs come in blocks.
 
 A block is searched for the best of each left row by a key. If keys mean something in this block
-only, as places among its texts do, each block leaves one candidate per left row that it has met. If
-keys are good for all blocks, as times are, a candidate is not worse than all before it, and those
-that are level stay, to be told apart by more than the key::
+only, as places among its decimals do, each block leaves one candidate per left row that it has met.
+If keys are good for all blocks, as times are, a candidate is not worse than all before it, and
+those that are level stay, to be told apart by more than the key::
 
     block 1    row 0: 12:05, 12:01 *, 12:01 *       row 1: 12:07 *
     block 2    row 0: 12:03, 12:01 *                row 1: 12:06 *
@@ -22,7 +22,7 @@ from streamjoin.plans.batches import in_one_piece, take_rows
 
 MOST_PER_ROW = 4  # candidates, before they are reduced
 FEW = 1 << 18  # candidates that are never too many
-Rank = Callable[[pa.RecordBatch], Keys]  # gives keys for rows; the least is the best
+GiveKeys = Callable[[pa.RecordBatch], Keys]  # of rows; the least is the best
 
 
 @kernel
@@ -45,10 +45,14 @@ def choose_best(places: Places, keys: Keys, best: Keys, is_lasting: bool) -> Pos
 
 
 class Candidates:
-    """Rows by the places of their left rows; ``rank`` is the same in all calls."""
+    """Rows by the places of their left rows.
 
-    def __init__(self, size: int, rank: Rank, is_lasting: bool) -> None:
-        self.size, self.rank, self.is_lasting = size, rank, is_lasting
+    ``rank`` gives keys that are only good among the rows that it is given, ``keys`` such that are
+    good among all, if there are any, but may be level.
+    """
+
+    def __init__(self, size: int, rank: GiveKeys, keys: GiveKeys | None) -> None:
+        self.size, self.rank, self.keys = size, rank, keys
         self.best = np.full(size, MAX_KEY)
         self.places: list[Positions] = []
         self.rows: list[pa.RecordBatch] = []
@@ -56,7 +60,7 @@ class Candidates:
 
     def choose(self, places: Places, keys: Keys) -> Positions:
         """Return the pairs of a block that are candidates; the least key is the best."""
-        return choose_best(places, keys, self.best, self.is_lasting)
+        return choose_best(places, keys, self.best, self.keys is not None)
 
     def add(self, places: Places, rows: pa.RecordBatch) -> None:
         """Add candidates."""
@@ -72,7 +76,12 @@ class Candidates:
     def merge(self, other: "Candidates", places: Positions) -> None:
         """Add other candidates, whose entries are of these left rows."""
         for runs, rows in zip(other.places, other.rows, strict=True):
-            self.add(places[runs], rows)
+            lefts = places[runs]
+            if self.keys is None:
+                self.add(lefts, rows)
+            else:
+                chosen = self.choose(lefts, self.keys(rows))
+                self.add(lefts[chosen], take_rows(rows, chosen))
 
     def take(self, other: "Candidates", chosen: Positions) -> None:
         """Take over the candidates of some left rows, which are entries of another."""

@@ -14,8 +14,7 @@ from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 from streamjoin.joins.outcomes.aggregates.extremes import build_greatest, greatest_in_ranges
 from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Places
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions
-from streamjoin.plans.batches import take_rows
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds
 
 
 def keys_of_times(times: Keys, has_time: Flags | None, is_last: bool) -> Keys:
@@ -29,9 +28,9 @@ class Edges:
 
     def __init__(self, size: int, is_last: bool) -> None:
         self.is_last, self.size = is_last, size
-        self.candidates = Candidates(size, rank_candidates, is_lasting=True)
+        self.candidates = Candidates(size, rank_candidates, keys_of_candidates)
         self.best = np.full(size, MIN_KEY)  # over ranges
-        self._by_rank = np.empty(0, np.int64)
+        self._by_rank = np.empty(0, np.int32)
 
     def choose_pairs(self, places: Places, keys: Keys) -> Positions:
         """Return the pairs of a block that are to be added, by keys of their times."""
@@ -45,20 +44,16 @@ class Edges:
 
     def merge(self, other: "Edges", places: Positions) -> None:
         """Add another state, whose entries are of these left rows."""
-        for runs, rows in zip(other.candidates.places, other.candidates.rows, strict=True):
-            lefts = places[runs]
-            chosen = self.candidates.choose(lefts, rows.column(0).to_numpy())
-            self.candidates.add(lefts[chosen], take_rows(rows, chosen))
+        self.candidates.merge(other.candidates, places)
 
     def index(self, keys: Keys, right: pa.RecordBatch, order: Places) -> Keys:
         """Build a tree over the ranks of right rows, in an order."""
-        ranks = rank_rows(keys, right)
-        self._by_rank = np.argsort(ranks, kind="stable")
+        ranks, self._by_rank = rank_rows(keys, right)
         return build_greatest(~ranks[order])
 
-    def add_ranges(self, index: Keys, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Look up the best right row in one range for each of some left rows."""
-        greatest_in_ranges(index, starts, ends, self.best[rows])
+    def add_ranges(self, index: Keys, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Look up the best right row in the ranges of some left rows."""
+        greatest_in_ranges(rows, index, starts, ends, self.best)
 
     def found_in_ranges(self) -> tuple[Positions, Positions]:
         """Return the places of left rows that have a match, and their right rows."""
@@ -72,6 +67,12 @@ class Edges:
         return places, pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def keys_of_candidates(rows: pa.RecordBatch) -> Keys:
+    """Return the keys of the times of candidates."""
+    keys: Keys = rows.column(0).to_numpy()
+    return keys
+
+
 def rank_candidates(rows: pa.RecordBatch) -> Keys:
     """Return the ranks of candidates: by the keys of their times, then by their columns."""
-    return rank_rows(rows.column(0).to_numpy(), rows.remove_column(0))
+    return rank_rows(keys_of_candidates(rows), rows.remove_column(0))[0]

@@ -2,8 +2,8 @@
 
 Values become int64 keys that ascend with them, and the greatest is looked for; for the least, keys
 are turned around. Most types have such keys (`keys.sort_keys`), which lead back to the value. Text,
-binary and long decimals have none: there a key is the place of the value among all that are there,
-so over pairs, which come in blocks, candidates are gathered (`candidates`).
+binary and long decimals have none: over ranges, a key is the place of a value among all of them;
+over pairs, which come in blocks, candidates are gathered (`candidates`).
 
 Over ranges it is a tree of greatest keys::
 
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamjoin.expressions.decimals import from_unscaled
@@ -24,9 +25,10 @@ from streamjoin.expressions.values import nulls_of
 from streamjoin.joins.outcomes.aggregates.candidates import Candidates
 from streamjoin.joins.outcomes.aggregates.states import Counts, Places
 from streamjoin.joins.outcomes.contents import number_values
-from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, kernel
-from streamjoin.keys.sort_keys import encode, key_type, numpy_of
-from streamjoin.plans.batches import take_array
+from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds, kernel
+from streamjoin.keys.radix_sort import sort_with_rows
+from streamjoin.keys.sort_keys import encode, encode_coarse, key_type, numpy_of
+from streamjoin.plans.batches import take_array, take_rows
 
 NOTHING = np.empty(0, np.bool_)
 
@@ -51,10 +53,12 @@ def build_greatest(keys: Keys) -> Keys:
 
 
 @kernel
-def greatest_in_ranges(tree: Keys, starts: Positions, ends: Positions, best: Keys) -> None:
+def greatest_in_ranges(
+    rows: RowIds, tree: Keys, starts: Positions, ends: Positions, best: Keys
+) -> None:
     """Raise best keys to the greatest of each range; O(log of its length) each."""
     size = tree.size // 2
-    for i in range(starts.size):
+    for i in rows:
         first, last, greatest = starts[i] + size, ends[i] + size, best[i]
         while first < last:
             if first & 1:
@@ -154,10 +158,10 @@ class Extremes:
             keys = np.where(nulls_of(values), MIN_KEY, keys)
         return Tree(build_greatest(keys), self.counted.index(values))
 
-    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: Tree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.before, starts, ends, rows)
-        greatest_in_ranges(index.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""
@@ -169,7 +173,7 @@ class RankTree(NamedTuple):
     """A tree over the ranks of values."""
 
     tree: Tree
-    by_rank: Positions  # the values, by their places
+    by_rank: RowIds  # the values, by their places
     values: pa.Array
 
 
@@ -179,7 +183,8 @@ class RankedExtremes:
     def __init__(self, size: int, kind: pa.DataType, is_least: bool) -> None:
         self.kind, self.is_least = kind, is_least
         self.counted = Counts(size)
-        self.candidates = Candidates(size, lambda rows: self._ranks(rows["value"]), False)
+        is_text = not pa.types.is_decimal(kind)
+        self.candidates = Candidates(size, self._rank_rows, self._keys_of_rows if is_text else None)
         self.best = np.full(size, MIN_KEY)  # over ranges
         self._found: RankTree | None = None
 
@@ -194,9 +199,21 @@ class RankedExtremes:
         return [self.counts]
 
     def _ranks(self, values: pa.Array) -> Keys:
-        """Return keys of which the least is the best."""
-        ranks = number_values(values)
+        """Return keys of which the least is the best; only good among these values."""
+        encoded = values.dictionary_encode()  # which is faster than to sort all of them
+        ranks = number_values(encoded.dictionary)
+        if not len(ranks):
+            return np.zeros(len(values), np.int64)
+        ranks = ranks[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)]
         return ranks if self.is_least else ~ranks
+
+    def _rank_rows(self, rows: pa.RecordBatch) -> Keys:
+        return self._ranks(rows.column(0))
+
+    def _keys_of_rows(self, rows: pa.RecordBatch) -> Keys:
+        """Return the first bytes of texts, as keys of which the least is the best."""
+        keys = encode_coarse(rows.column(0))
+        return keys if self.is_least else ~keys
 
     def add_pairs(self, places: Places, values: pa.Array) -> None:
         """Add values, one per pair."""
@@ -204,9 +221,10 @@ class RankedExtremes:
         if values.null_count:
             chosen = np.flatnonzero(~nulls_of(values))
             places, values = places[chosen], take_array(values, chosen)
-        chosen = self.candidates.choose(places, self._ranks(values))
-        rows = pa.RecordBatch.from_arrays([take_array(values, chosen)], ["value"])
-        self.candidates.add(places[chosen], rows)
+        rows = pa.RecordBatch.from_arrays([values], ["value"])
+        keys = self.candidates.keys or self.candidates.rank
+        chosen = self.candidates.choose(places, keys(rows))
+        self.candidates.add(places[chosen], take_rows(rows, chosen))
 
     def merge(self, other: "RankedExtremes", places: Positions) -> None:
         """Add another state, whose entries are of these left rows."""
@@ -215,17 +233,18 @@ class RankedExtremes:
 
     def index(self, values: pa.Array) -> RankTree:
         """Rank values, and build a tree over the ranks; O(n log n)."""
-        missing, by_rank = nulls_of(values), np.argsort(~self._ranks(values), kind="stable")
+        missing = nulls_of(values)
+        _, by_rank = sort_with_rows(~self._ranks(values))
         keys = np.empty(len(values), np.int64)
         keys[by_rank] = np.arange(len(values))
         tree = Tree(build_greatest(np.where(missing, MIN_KEY, keys)), self.counted.index(values))
         self._found = RankTree(tree, by_rank, values)
         return self._found
 
-    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: RankTree, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.tree.before, starts, ends, rows)
-        greatest_in_ranges(index.tree.nodes, starts, ends, self.best[rows])
+        greatest_in_ranges(rows, index.tree.nodes, starts, ends, self.best)
 
     def values(self) -> pa.Array:
         """Return the value of each left row, NULL where there is none."""

@@ -89,9 +89,12 @@ def aggregate_pairs(
     for probes, rows in confirm_pairs(found):
         runs, lefts = number_runs(name_lefts(found, probes, rows))
         block = PairStates.of(aggregation, lefts)
+        block.states[PAIRS].add_pairs(runs, None)
+        if not (aggregation.by_state or block.edges):
+            yield block
+            continue
         both = columns_of_pairs(found, probes, rows, names)
         batches = {str(side): both[side] for side in SIDES}
-        block.states[PAIRS].add_pairs(runs, None)
         for key, each in aggregation.by_state.items():
             block.states[key].add_pairs(runs, each.values(**batches))
         for edge in block.edges.values():

@@ -28,13 +28,13 @@ import pyarrow.compute as pc
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.keys.bound_terms import EqualityPart, bytes_of, validity
-from streamjoin.keys.key_ranges import Range
 from streamjoin.keys.operands import Side
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
 
 SLICES_PER_THREAD = 4
+FEW_LEFTS = 4096  # rows whose order does not matter
 Sides = dict[Side, Prepared]
 
 
@@ -43,6 +43,7 @@ class Ranges:
     """For each left row, the places of its matches in an order of right rows."""
 
     order: RowIds  # place -> right row
+    lefts: RowIds  # left rows in an order in which neighbours look at neighbouring places
     starts: list[Positions]  # one range of each left row after the other, disjoint
     ends: list[Positions]
 
@@ -72,6 +73,7 @@ def sort_by_group(groups: Positions, rows: RowIds, count: int) -> tuple[RowIds, 
 
 @kernel
 def search_groups(
+    rows: RowIds,
     groups: Positions,
     firsts: Positions,
     keys: Keys,
@@ -81,7 +83,7 @@ def search_groups(
     ends: Positions,
 ) -> None:
     """Find the places in each group whose keys lie in a closed range; none in group -1."""
-    for i in range(groups.size):
+    for i in rows:
         group = groups[i]
         if group < 0 or lower[i] > upper[i]:
             starts[i] = ends[i] = 0
@@ -123,40 +125,49 @@ def find_ranges(sides: Sides, threads: int) -> Ranges:
         order, firsts = sort_by_group(groups["right"], rows, count)
         own = groups["left"]
         known = np.maximum(own, 0)
-        starts, ends = firsts[known], firsts[known + 1]
-        return Ranges(order, [starts], [np.where(own < 0, starts, ends)])
+        first, last = firsts[known], firsts[known + 1]
+        lefts = sort_lefts(own, count, None)
+        return Ranges(order, lefts, [first], [np.where(own < 0, first, last)])
     [part] = plan.open_ranges
     keys, order = sort_with_rows(right.keys.ranges[part])
     firsts = np.array([0, len(right)])
     if plan.equalities:
         order, firsts = sort_by_group(groups["right"], order, count)
         keys = right.keys.ranges[part][order]
-    found = [search(groups["left"], firsts, keys, each, threads) for each in left.part_ranges(part)]
-    return Ranges(order, [starts for starts, _ in found], [ends for _, ends in found])
+    wanted = left.part_ranges(part)
+    lefts = sort_lefts(groups["left"], count if plan.equalities else 0, wanted[0][0])
+    slices = cut(lefts, threads)
+    starts, ends = ([np.empty(lefts.size, np.int64) for _ in wanted] for _ in range(2))
+
+    def search(rows: RowIds) -> None:
+        for (lower, upper), first, last in zip(wanted, starts, ends, strict=True):
+            search_groups(rows, groups["left"], firsts, keys, lower, upper, first, last)
+
+    share(search, slices, threads)
+    return Ranges(order, lefts, starts, ends)
 
 
-def search(
-    groups: Positions, firsts: Positions, keys: Keys, wanted: Range, threads: int
-) -> tuple[Positions, Positions]:
-    """Find the places of one range per left row."""
-    lower, upper = wanted
-    starts, ends = np.empty(groups.size, np.int64), np.empty(groups.size, np.int64)
+def sort_lefts(groups: Positions, count: int, keys: Keys | None) -> RowIds:
+    """Return left rows in the order of the places they look at; few rows in any order.
 
-    def look_up(rows: slice) -> None:
-        search_groups(
-            groups[rows], firsts, keys, lower[rows], upper[rows], starts[rows], ends[rows]
-        )
+    A search, or a walk through a tree, then finds most of what it reads in the caches.
+    """
+    rows = np.arange(groups.size, dtype=np.int32)
+    if groups.size < FEW_LEFTS:
+        return rows
+    if keys is not None:
+        _, rows = sort_with_rows(keys)
+    if count:
+        rows, _ = sort_by_group(groups + 1, rows, count + 1)
+    return rows
 
-    share(look_up, cut(groups.size, threads), threads)
-    return starts, ends
 
-
-def cut(size: int, threads: int) -> list[slice]:
+def cut(rows: RowIds, threads: int) -> list[RowIds]:
     """Cut rows into slices for threads."""
-    threads = threads_for(size, threads)
+    threads = threads_for(rows.size, threads)
     parts = 1 if threads == 1 else SLICES_PER_THREAD * threads
-    ends = np.linspace(0, size, parts + 1).astype(np.int64)
-    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+    ends = np.linspace(0, rows.size, parts + 1).astype(np.int64)
+    return [rows[first:last] for first, last in pairwise(ends)]
 
 
 def number_groups(sides: Sides, plan: JoinPlan) -> tuple[dict[Side, Positions], int]:
@@ -170,7 +181,7 @@ def number_groups(sides: Sides, plan: JoinPlan) -> tuple[dict[Side, Positions], 
     count = 1
     for number, part in enumerate(plan.equalities):
         values = {side: comparable_values(part, number, batch) for side, batch in sides.items()}
-        if count > 1:
+        if number > 0:
             codes, most = encode_alike(values)
             values = {side: pa.array(groups[side] * most + codes[side]) for side in groups}
             absent = (groups["left"] < 0) | (codes["left"] < 0)

@@ -4,7 +4,7 @@ A left row is known by its *place* among those whose aggregates are computed tog
 values by pairs, or by ranges of an order of right rows::
 
     add_pairs     places [0 0 2]    values [5.0 1.0 7.0]         adds two values to row 0, one to 2
-    add_ranges    starts [0 4 4]    ends [3 4 9]                 rows of the order, per place
+    add_ranges    starts [0 4 4]    ends [3 4 9]                 places in the order, per left row
 
 Pairs come in blocks, in which those of a left row usually follow each other. So a block gets states
 of its own, one for each *run* of pairs, which threads fill side by side; they are then merged into
@@ -60,6 +60,22 @@ def add_at(places: Positions, added: Keys, totals: Keys) -> None:
         totals[places[i]] += added[i]
 
 
+@kernel
+def add_lengths(rows: RowIds, starts: Positions, ends: Positions, totals: Keys) -> None:
+    """Add the lengths of the ranges of some left rows."""
+    for row in rows:
+        totals[row] += ends[row] - starts[row]
+
+
+@kernel
+def add_differences(
+    rows: RowIds, before: Keys, starts: Positions, ends: Positions, totals: Keys
+) -> None:
+    """Add what prefix sums say of the ranges of some left rows."""
+    for row in rows:
+        totals[row] += before[ends[row]] - before[starts[row]]
+
+
 class State(Protocol):
     """One aggregate of each left row; see the module docstring."""
 
@@ -90,8 +106,8 @@ class State(Protocol):
         """Build what ranges of these values are looked up in."""
         ...
 
-    def add_ranges(self, index: Any, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows."""
+    def add_ranges(self, index: Any, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows."""
         ...
 
 
@@ -128,7 +144,10 @@ class Counts:
         return before
 
     def add_ranges(
-        self, index: Keys | None, starts: Positions, ends: Positions, rows: slice
+        self, index: Keys | None, starts: Positions, ends: Positions, rows: RowIds
     ) -> None:
         """Count the values in ranges."""
-        self.counts[rows] += ends - starts if index is None else index[ends] - index[starts]
+        if index is None:
+            add_lengths(rows, starts, ends, self.counts)
+        else:
+            add_differences(rows, index, starts, ends, self.counts)

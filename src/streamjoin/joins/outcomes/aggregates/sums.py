@@ -29,8 +29,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.expressions.values import nulls_of
-from streamjoin.joins.outcomes.aggregates.states import Counts, Places, add_at
-from streamjoin.kernels.compile import Flags, Keys, Positions, kernel
+from streamjoin.joins.outcomes.aggregates.states import Counts, Places, add_at, add_differences
+from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds, kernel
 from streamjoin.keys.sort_keys import numpy_of, words_of
 
 Doubles = NDArray[np.float64]
@@ -90,6 +90,7 @@ def build_doubles(values: Doubles) -> tuple[Doubles, Doubles]:
 
 @kernel
 def sum_ranges(
+    rows: RowIds,
     high: Doubles,
     low: Doubles,
     starts: Positions,
@@ -99,7 +100,7 @@ def sum_ranges(
 ) -> None:
     """Add the sum of each range; O(log of its length) nodes each."""
     size = high.size // 2
-    for i in range(starts.size):
+    for i in rows:
         first, last = starts[i] + size, ends[i] + size
         total, rest = total_high[i], total_low[i]
         while first < last:
@@ -157,11 +158,11 @@ class DoubleSums:
         return DoubleTree(*build_doubles(numpy_of(values, 0.0)), self.counted.index(values))
 
     def add_ranges(
-        self, index: DoubleTree, starts: Positions, ends: Positions, rows: slice
+        self, index: DoubleTree, starts: Positions, ends: Positions, rows: RowIds
     ) -> None:
-        """Add the values in one range for each of some left rows."""
+        """Add the values in the ranges of some left rows."""
         self.counted.add_ranges(index.before, starts, ends, rows)
-        sum_ranges(index.high, index.low, starts, ends, self.high[rows], self.low[rows])
+        sum_ranges(rows, index.high, index.low, starts, ends, self.high, self.low)
 
     @property
     def totals(self) -> Doubles:
@@ -266,11 +267,11 @@ class WholeSums:
             count = 1 if most * low.size < 1 << 63 else count
         return Prefixes(sum_chunks_before(low, high, count), self.counted.index(values))
 
-    def add_ranges(self, index: Prefixes, starts: Positions, ends: Positions, rows: slice) -> None:
-        """Add the values in one range for each of some left rows; O(1) each."""
+    def add_ranges(self, index: Prefixes, starts: Positions, ends: Positions, rows: RowIds) -> None:
+        """Add the values in the ranges of some left rows; O(1) each."""
         self.counted.add_ranges(index.before, starts, ends, rows)
         for own, sums in zip(self.chunks, index.chunks, strict=False):
-            own[rows] += sums[ends] - sums[starts]
+            add_differences(rows, sums, starts, ends, own)
 
     @property
     def totals(self) -> NDArray[Any]:
