@@ -311,6 +311,10 @@ class Handshake(SlidingExecutor):
         """Give nothing: only inner joins are compared."""
         return iter(())
 
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give nothing."""
+        return iter(())
+
     def expire(self, clock: Clock) -> None:
         """Nothing: the next batch's expiry message tells how far the streams have come."""
 

@@ -88,6 +88,16 @@ KINDS: dict[str, dict[str, Any]] = {
         f"tumbling {how} {emit}": closing(TUMBLING, emit=emit, how=how)
         for how, emit in (("full", "eager"), ("left", "close"), ("right_anti", "auto"))
     },
+    "time full early pim_tree": timed(
+        how="full", algorithm="pim_tree", unmatched="early", patience="2 ms", delay="3 ms"
+    ),
+    **{
+        f"{name} left early {emit}": closing(
+            window, emit=emit, how="left", unmatched="early", patience="2 ms"
+        )
+        for name, window in (("tumbling", TUMBLING), ("session", SESSION))
+        for emit in ("close", "eager")
+    },
     **{
         f"session full {emit}": closing(SESSION, emit=emit, how="full")
         for emit in ("close", "eager")

@@ -73,6 +73,15 @@ JOINS = {
     "full, tumbling": EQUAL | {"window": sj.TumblingWindow(10), "how": "full"},
     "full, shj": EQUAL | {"window": sj.TumblingWindow(10), "how": "full", "algorithm": "shj_jm"},
     "full, session": EQUAL | {"window": sj.SessionWindow(3), "how": "full"},
+    "full, early": BAND
+    | {"window": sj.TimeWindow(20), "how": "full", "unmatched": "early", "patience": "3 ms"},
+    "full, tumbling, early": EQUAL
+    | {"window": sj.TumblingWindow(10), "how": "full", "unmatched": "early", "patience": "3 ms"},
+    "full, shj, early": EQUAL
+    | {"window": sj.TumblingWindow(10), "how": "full", "unmatched": "early", "patience": "3 ms"}
+    | {"algorithm": "shj_jm"},
+    "full, session, early": EQUAL
+    | {"window": sj.SessionWindow(3), "how": "full", "unmatched": "early", "patience": "3 ms"},
     "full, session, eager": EQUAL | {"window": sj.SessionWindow(3), "how": "full", "emit": "eager"},
 }
 

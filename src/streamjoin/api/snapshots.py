@@ -57,8 +57,8 @@ from streamjoin.options.rules import check_tuning
 from streamjoin.options.values import read_threads
 from streamjoin.plans.batches import as_batch, copy_batch, in_one_piece
 from streamjoin.plans.layouts import check_layout
-from streamjoin.plans.marks import Marks, read_all
-from streamjoin.plans.plan import SIDES, Layout
+from streamjoin.plans.marks import Marks, MarksOf, SomeMarks
+from streamjoin.plans.plan import SIDES, JoinPlan, Layout
 from streamjoin.plans.prepared import Arrival, Prepared
 from streamjoin.plans.preparing import prepare
 from streamjoin.plans.times import check_watermark, read_time, write_time
@@ -67,7 +67,7 @@ FORMAT = 5
 UNSORTED = ("scan", "rap_table", "wib_tree")  # by insertion, by partition, by leaf
 MOST_THREADS = 1 << 12  # or cores, in a restored join
 LAST = "last"  # in place of a watermark: no more rows are coming
-MARKS = pa.schema({"settled": pa.bool_()})
+MARKS = ("settled", "early")  # the second only if rows may be given early
 NUMBERS = ("ordinal", "arrival", "first", "last")  # a row's own two, and the range it meets
 Files = dict[str, pa.Buffer]
 
@@ -158,7 +158,8 @@ def save_engine(engine: Engine, files: Files) -> dict[str, Any]:
                 rows = [batch.rows for batch in batches]
                 files[f"open/{side}"] = write(in_one_piece(rows, rows[0].schema))
                 if side in engine.plan.follows:
-                    files[f"open/{side}/marks"] = write_marks(batches)
+                    marks = [(batch.marks, len(batch)) for batch in batches]
+                    files[f"open/{side}/marks"] = write_marks(engine.plan, marks)
             named = [batch.ordinals for batch in batches if batch.ordinals is not None]
             if named and engine.lives is not None:
                 files[f"open/{side}/ordinals"] = write_ordinals(np.concatenate(named))
@@ -205,7 +206,7 @@ def save_subwindow(held: Subwindow, name: str, files: Files) -> None:
     if held.late_index is not None:
         files[f"{name}/side"] = write(held.late_index.to_arrow())
     if held.marks is not None:
-        files[f"{name}/marks"] = write(pa.record_batch({"settled": read_all(held.marks)}))
+        files[f"{name}/marks"] = write_marks(held.plan, [(held.marks, len(held))])
     if held.ordinals is not None:
         files[f"{name}/ordinals"] = write_ordinals(held.ordinals.values.copy())
 
@@ -215,20 +216,23 @@ def write_ordinals(ordinals: Keys) -> pa.Buffer:
     return write(pa.record_batch({"ordinals": ordinals}))
 
 
-def write_marks(batches: list[Prepared]) -> pa.Buffer:
+def write_marks(plan: JoinPlan, every: list[tuple[SomeMarks | None, int]]) -> pa.Buffer:
     """Write which rows are settled; where nothing has looked for matches so far, none is."""
-    flags = [
-        np.zeros(len(batch), np.bool_) if batch.marks is None else read_all(batch.marks)
-        for batch in batches
-    ]
-    return write(pa.record_batch({"settled": np.concatenate(flags)}))
+    marks = MarksOf.concatenate([Marks(size) if each is None else each for each, size in every])
+    rows = np.arange(len(marks))
+    flags = {"settled": marks.read(rows)}
+    if plan.patience is not None:
+        flags["early"] = marks.read_early(rows)
+    return write(pa.record_batch(flags))
 
 
-def load_marks(name: str, size: int, files: Parts) -> Marks:
+def load_marks(plan: JoinPlan, name: str, size: int, files: Parts) -> Marks:
     """Read which rows are settled."""
-    flags = batch_of(files[name], MARKS)["settled"]
-    refuse_unless(len(flags) == size and not flags.null_count, "marks are missing")
-    return Marks.of(flags.to_numpy(zero_copy_only=False))
+    names = MARKS if plan.patience is not None else MARKS[:1]
+    columns = batch_of(files[name], pa.schema(dict.fromkeys(names, pa.bool_()))).columns
+    for flags in columns:
+        refuse_unless(len(flags) == size and not flags.null_count, "marks are missing")
+    return Marks.of(*(flags.to_numpy(zero_copy_only=False) for flags in columns))
 
 
 def save_chain(chain: Chain) -> dict[str, Any]:
@@ -272,7 +276,7 @@ def load_engine(
         }
         for side, batch in held.items():
             if side in engine.plan.follows:
-                batch.marks = load_marks(f"open/{side}/marks", len(batch), files)
+                batch.marks = load_marks(engine.plan, f"open/{side}/marks", len(batch), files)
         if engine.lives is not None:
             for side, batch in held.items():
                 name = f"open/{side}/ordinals"
@@ -423,7 +427,7 @@ def load_subwindow(
     if chain.numbered:
         rows.ordinals = load_ordinals(engine, side, f"{name}/ordinals", len(rows), files)
     if chain.follows:
-        rows.marks = load_marks(f"{name}/marks", len(rows), files)
+        rows.marks = load_marks(engine.plan, f"{name}/marks", len(rows), files)
     names = [f"{name}/index"]
     if f"{name}/side" in files:
         refuse_unless(structure not in WHOLE_WINDOWS, f"{structure} has no side index")

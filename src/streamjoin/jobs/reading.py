@@ -37,7 +37,7 @@ from streamjoin.jobs.job import (
 from streamjoin.options.options import SPARK
 from streamjoin.options.values import Aggregates, ColumnPair, Knobs, Ordered, read_pair
 from streamjoin.windows import Window, parse_window
-from streamjoin.windows.durations import parse_duration
+from streamjoin.windows.durations import Duration, parse_duration
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C: is a drive
 
@@ -262,6 +262,7 @@ FITTING: dict[Any, tuple[str, Callable[[Any, Path], Any]]] = {
     ColumnPair: ("one or two names", as_pair),
     Location | None: ("a path in quotes", as_location),
     Delay | None: ('a duration in quotes, e.g. "5 seconds"', as_delay),
+    Duration | None: ('a duration in quotes, e.g. "5 seconds"', as_delay),
     Window | None: ('a window in quotes, e.g. "10 minutes" or "count 1000"', as_window),
     Knobs | None: ("a table of whole numbers, e.g. { bits = 10 }", as_knobs),
     Aggregates | None: (

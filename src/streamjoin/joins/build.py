@@ -41,6 +41,7 @@ from streamjoin.plans.binding import bind, bind_order
 from streamjoin.plans.limits import Limits, limits_in_use
 from streamjoin.plans.plan import JoinPlan
 from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.times import ticks
 
 
 @retry_deep
@@ -95,6 +96,8 @@ def make_engine(
         ranked=frozenset() if reduction is None else reduction.parts,
         defers=reduction is not None and not config.closes,
     )
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks(config.patience_us, plan))
     schema = outcome.schema
     ordering = config.ordering
     numbers = numbers or ordering is not None or observer is not None
@@ -146,8 +149,8 @@ def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = No
     aggregation = None
     if config.aggregate:
         aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    keeps_late = config.late == "keep"
-    return Outcome(config.how, schemas, config.indicator, keeps_late, aggregation, names)
+    keeps_late, retracts = config.late == "keep", config.unmatched == "early"
+    return Outcome(config.how, schemas, config.indicator, keeps_late, retracts, aggregation, names)
 
 
 def make_closing(

@@ -200,7 +200,7 @@ class Engine:
         if isinstance(item, LeftInPlace):
             return item.found
         self.counters.matches += item.matches
-        return replace(item, rows=[*item.rows, *met], claims=()) if item.claims else item
+        return replace(item, rows=[*met, *item.rows], claims=()) if item.claims else item
 
     def _commit(self) -> None:
         """Note that there is no way back."""
@@ -394,6 +394,8 @@ class Engine:
             return
         for side, batch in push.prepared.items():
             rows, late = push.rows[side], batch.intake.late
+            if batch.intake.positions is None and batch.roles.can_match is None:
+                continue  # nothing was left out
             alone = np.ones(rows.num_rows, np.bool_)
             alone[batch.places[batch.matching]] = False
             alone[late] = False
@@ -498,6 +500,17 @@ class Engine:
             for alone in self.executor.take_due(clock):
                 yield self.take(alone)
         self._expire(clock)
+        yield from self._give_early()
+
+    def _give_early(self) -> Iterator[Delivery]:
+        """Give the rows without a match whose patience has run out, and that are not due.
+
+        Whatever is due has left by now, or is settled.
+        """
+        if self.plan.patience is not None and self.newest and not self.is_over:
+            bound = max(self.newest.values()) - self.plan.patience
+            for alone in self.executor.take_early(bound):
+                yield self.take(alone)
 
     def _expire(self, clock: Clock) -> None:
         """Drop what has left the window."""

@@ -182,6 +182,13 @@ class Executor(Protocol):
         """
         ...
 
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time that are not settled, each once; they stay as they are.
+
+        They may still match, and are taken back then.
+        """
+        ...
+
     def expire(self, clock: Clock) -> None:
         """Drop what has left the window by now."""
         ...

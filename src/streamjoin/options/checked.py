@@ -60,6 +60,8 @@ class JoinOptions:
     aggregate: tuple[tuple[str, str], ...] = ()
     indicator: bool = False
     late: str = "drop"
+    unmatched: str = "final"
+    patience_us: int | None = None
 
     @classmethod
     def check(

@@ -3,14 +3,15 @@
 ``on``, ``window`` and ``time`` say what to join. Everything else is a keyword option. Each class
 below is a group of options that the same entry points take::
 
-                        EveryJoin   Kinds   InProcess   EveryStream   LateRows, OwnClock   OnSpark
+                        EveryJoin   Kinds   InProcess   EveryStream,   OwnClock   OnSpark
+                                                         LateRows
     join_tables             x         x         x
     find_matches            x         x         x
-    StreamJoin, explain     x         x         x            x              x
-    spark.join, .explain    x         x                      x                                x
-    job files               x         x                      x                                x
+    StreamJoin, explain     x         x         x            x             x
+    spark.join, .explain    x         x                      x                       x
+    job files               x         x                      x                       x
     streamjoin join         x         x         x
-    streamjoin explain      x         x         x            x              x
+    streamjoin explain      x         x         x            x             x
 
 An entry is a name, a type and an `Option`. From it follow the signatures (`show_options` in
 `signatures`; type checkers read the same classes), the docstrings, the options of the command line,
@@ -61,6 +62,7 @@ from streamjoin.options.values import (
     read_spark_cores,
     read_text,
     read_threads,
+    read_unmatched,
     write_microseconds,
 )
 from streamjoin.windows.durations import Duration
@@ -212,6 +214,30 @@ class LateRows(TypedDict, total=False):
             'them only, ``"keep"`` returns them, with NULL in the columns of the other side and '
             "True in the column ``_late``, which is False elsewhere.",
             read_late,
+            instead="leave it out: tables have all their rows from the start",
+        ),
+    ]
+    unmatched: Annotated[
+        str,
+        Option(
+            "final",
+            'Outer and anti joins: when a row without a match is returned. ``"final"``: once no '
+            'row that is on time can match it. ``"early"``: after ``patience``; if it matches '
+            "something later, it is returned again, to be taken back. A column ``_op`` says ``+`` "
+            "or, for what is taken back, ``-``.",
+            read_unmatched,
+            instead="leave it out: tables have all their rows from the start",
+        ),
+    ]
+    patience: Annotated[
+        Duration | None,
+        Option(
+            None,
+            'With ``unmatched="early"``: a row waits for its match until the newest time of '
+            "either stream is more than this beyond its own.",
+            read_microseconds,
+            write_microseconds,
+            field="patience_us",
             instead="leave it out: tables have all their rows from the start",
         ),
     ]
@@ -376,7 +402,7 @@ class StreamOptions(EveryJoin, Kinds, LateRows, OwnClock, EveryStream, InProcess
     """What `StreamJoin` and `explain` take."""
 
 
-class SparkOptions(EveryJoin, Kinds, OnSpark, EveryStream, total=False):
+class SparkOptions(EveryJoin, Kinds, LateRows, OnSpark, EveryStream, total=False):
     """What `streamjoin.spark.join` and `streamjoin.spark.explain` take."""
 
 

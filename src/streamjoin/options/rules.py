@@ -182,6 +182,7 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
                     f"ordered={given['ordered']!r} puts pairs into the order of their arrival, and "
                     f"{name}={given.asked[name]!r} gives something else; leave one of them out"
                 )
+    check_early(plain, window)
     if plain.has("late") and (window is None or not window.is_timed):
         raise WindowError(
             f"late={given['late']!r} is for windows that look at event times; with "
@@ -227,6 +228,42 @@ def check_rank(
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     if keep == "nearest" and nearest is None and not unknown:
         find_distance(condition, has_time, not has_arrival)
+
+
+def check_early(plain: "Plain", window: Window | None) -> None:
+    """Refuse to give rows before it is known that they match nothing where that has no meaning."""
+    given = plain.given
+    is_early = plain.has("unmatched")
+    if plain.has("patience") and not is_early:
+        raise StreamJoinError(
+            f"patience={given.asked['patience']!r} is how long a row waits for a match before it "
+            "is given early; add unmatched='early', or leave patience out"
+        )
+    if not is_early:
+        return
+    asked = f"unmatched={given['unmatched']!r}"
+    how, keep, aggregate = given["how"], given["keep"], dict(given["aggregate"])
+    if not how.alone:
+        raise StreamJoinError(
+            f"{asked} is about rows without a match, and how={how.name!r} gives none; choose "
+            "'left', 'right', 'full', 'left_anti' or 'right_anti', or leave unmatched out"
+        )
+    if keep != "all" or aggregate:
+        what = f"keep={keep!r}" if keep != "all" else f"aggregate={aggregate!r}"
+        raise StreamJoinError(
+            f"{asked} gives a row before its matches are known, and {what} asks which of them "
+            "count; leave one of them out"
+        )
+    if window is None or not window.is_timed:
+        raise WindowError(
+            f"{asked} goes by event times, and window={window!r} does not; choose "
+            f"{list_windows(is_timed=True)}, or leave unmatched out"
+        )
+    if given["patience"] is None:
+        raise StreamJoinError(
+            f"{asked} needs patience='10 seconds', say: how long a row waits for a match, in "
+            "event time, before it is given"
+        )
 
 
 @dataclass(frozen=True)

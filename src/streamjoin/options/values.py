@@ -24,6 +24,7 @@ GOALS = ("throughput", "latency", "progressiveness")
 ORDERS = ("none", "outer", "inner")
 KEEPS = ("all", "nearest", "first", "last")
 LATE_ROWS = ("drop", "keep")
+UNMATCHED = ("final", "early")
 ROUTINGS = ("auto", "hash", "range", "split")
 
 
@@ -130,6 +131,17 @@ def read_late(name: str, value: Any) -> str:
         raise StreamJoinError(
             f"{name}={value!r} does not exist; choose 'drop', to count them only, or 'keep', to "
             "have them marked in a column _late"
+        )
+    return str(value)
+
+
+def read_unmatched(name: str, value: Any) -> str:
+    """Read when rows without a match are given."""
+    if value not in UNMATCHED:
+        raise StreamJoinError(
+            f"{name}={value!r} does not exist; choose 'final', to have a row when nothing can "
+            "match it any more, or 'early', to have it after patience=, and taken back if it "
+            "matches"
         )
     return str(value)
 

@@ -21,11 +21,21 @@ while, by whole blocks.
 `MarksOf` are the marks of some rows, of one holder or of several, in another order: settling them
 settles the rows where they are held.
 
-Cost: 1 bit per row, and 8 bytes per block.
+Where rows may be given *early*, before it is known that they match nothing (``unmatched="early"``),
+there are marks of a second kind beside these: whether a row's patience has run out. If it was not
+settled then, it was given; and if it is settled by a match later on, it has to be taken back::
+
+    settled   patience out     so far
+      0           0            nothing was given
+      0           1            given as a row without a match
+      1           0            has a match, or was given when it was due
+      1           1            the same; whether it was taken back, nobody needs to know any more
+
+Cost: 1 bit per row and 8 bytes per block, twice if rows may be given early.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,13 +82,25 @@ def write_bits(bits: Bytes, first: Int, flags: Flags) -> None:
 
 
 @kernel
-def read_bits(bits: Bytes, first: Int, rows: Positions) -> Flags:
+def read_bits(bits: Bytes, first: Int, rows: Positions | RowIds) -> Flags:
     """Return the bits of rows."""
     flags = np.empty(rows.size, np.bool_)
     for i in range(rows.size):
         place = first + rows[i]
         flags[i] = (bits[place >> 3] >> np.uint8(place & 7)) & 1
     return flags
+
+
+@kernel
+def list_clear(bits: Bytes, first: Int, size: Int) -> Positions:
+    """Return the rows that have no bit."""
+    clear = np.empty(size, np.int64)
+    count = 0
+    for row in range(size):
+        place = first + row
+        clear[count] = row
+        count += not (bits[place >> 3] >> np.uint8(place & 7)) & 1
+    return clear[:count]
 
 
 @kernel
@@ -127,7 +149,7 @@ class SomeMarks(Protocol):
         """Count the rows."""
         ...
 
-    def read(self, rows: Positions) -> Flags:
+    def read(self, rows: Positions | RowIds) -> Flags:
         """Return which rows are settled."""
         ...
 
@@ -139,36 +161,53 @@ class SomeMarks(Protocol):
         """Take that back."""
         ...
 
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        ...
 
-def read_all(marks: SomeMarks) -> Flags:
-    """Return which rows are settled, of all."""
-    return marks.read(np.arange(len(marks)))
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far: neither settled, nor given early."""
+        ...
 
 
 class Marks:
     """The marks of rows that come at one end and may be dropped at the other."""
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, size: int = 0, is_early: bool = False) -> None:
+        self.early = Marks(size) if is_early else None  # whose patience has run out
         self.first, self.size = 0, size
         self.bits: Bytes = np.zeros(-(-size // 8), np.uint8)
         self.blocks: Keys = np.full(-(-size // BLOCK), MAX_KEY, np.int64)
 
     @classmethod
-    def of(cls, flags: Flags) -> "Marks":
-        """Return the marks of rows of which some are settled."""
-        marks = cls()
-        marks.append(flags)
+    def of(cls, flags: Flags, early: Flags | None = None) -> "Marks":
+        """Return the marks of rows of which some are settled, and some ``early``."""
+        marks = cls(is_early=early is not None)
+        marks.append(flags, early=early)
         return marks
 
     def __len__(self) -> int:
         return self.size
 
-    def read(self, rows: Positions) -> Flags:
+    def read(self, rows: Positions | RowIds) -> Flags:
         """Return which rows are settled."""
         return read_bits(self.bits, self.first, rows)
 
-    def append(self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0) -> None:
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        return np.zeros(rows.size, np.bool_) if self.early is None else self.early.read(rows)
+
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far."""
+        rows = list_clear(self.bits, self.first, self.size)
+        return rows if self.early is None else rows[~self.early.read(rows)]
+
+    def append(
+        self, flags: Flags, keys: Keys = NO_KEYS, base: int = 0, early: Flags | None = None
+    ) -> None:
         """Add rows; without ``keys`` and a ``base`` to count from, they are never due."""
+        if self.early is not None:
+            self.early.append(np.zeros_like(flags) if early is None else early, keys, base)
         end = self.first + self.size
         self._make_room(end + flags.size)
         write_bits(self.bits, end, flags)
@@ -189,6 +228,8 @@ class Marks:
 
     def drop_first(self, count: int) -> None:
         """Forget the first rows."""
+        if self.early is not None:
+            self.early.drop_first(count)
         self.first += count
         self.size -= count
         gone = self.first // BLOCK
@@ -200,6 +241,8 @@ class Marks:
 
     def keep_first(self, count: int) -> None:
         """Forget all but the first rows."""
+        if self.early is not None:
+            self.early.keep_first(count)
         self.size = min(self.size, count)
 
     def settle(self, rows: Positions | RowIds) -> Positions:
@@ -219,53 +262,103 @@ class Marks:
             return np.empty(0, np.int64)
         return settle_due(self.bits, self.blocks, self.first, self.size, bound, keys, base)
 
+    def take_early(self, bound: int, keys: Keys) -> tuple[Positions, Positions]:
+        """Note whose patience has run out, as their key is before a bound.
+
+        Returns these rows, and those of them that are not settled.
+        """
+        assert self.early is not None
+        rows = self.early.settle_due(bound, keys)
+        return rows, rows[~self.read(rows)]
+
     @property
     def nbytes(self) -> int:
         """Bytes of bits and blocks."""
-        return self.bits.nbytes + self.blocks.nbytes
+        early = 0 if self.early is None else self.early.nbytes
+        return self.bits.nbytes + self.blocks.nbytes + early
 
     def check(self, keys: Keys) -> None:
         """Assert that no block's key is above that of one of its rows that is not settled."""
         blocks = (self.first + np.arange(self.size)) // BLOCK
-        is_open = ~read_all(self)
+        is_open = ~self.read(np.arange(self.size))
         assert (self.blocks[blocks[is_open]] <= keys[is_open]).all()
+
+
+class Part(NamedTuple):
+    """Some rows of others' marks: those named, or a stretch of them."""
+
+    marks: SomeMarks
+    rows: Positions | slice
+
+    def __len__(self) -> int:
+        rows = self.rows
+        return rows.stop - rows.start if isinstance(rows, slice) else rows.size
+
+    def held(self, rows: Positions | RowIds) -> Positions | RowIds:
+        """Return where rows are held."""
+        if not isinstance(self.rows, slice):
+            return self.rows[rows]
+        return rows + self.rows.start if self.rows.start else rows
 
 
 class MarksOf:
     """The marks of some rows of others; ``parts`` are one after the other."""
 
-    def __init__(self, parts: Sequence[tuple[SomeMarks, Positions]]) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.ends = np.cumsum([0, *(rows.size for _, rows in parts)])
+        self.ends = np.cumsum([0, *map(len, parts)])
+
+    @classmethod
+    def select(cls, marks: SomeMarks, rows: Positions | slice) -> "MarksOf":
+        """Return the marks of some rows; a slice has both of its ends."""
+        return cls([Part(marks, rows)])
 
     @classmethod
     def concatenate(cls, every: Sequence[SomeMarks]) -> "MarksOf":
         """Put marks one after the other."""
-        return cls([(marks, np.arange(len(marks))) for marks in every])
+        return cls([Part(marks, slice(0, len(marks))) for marks in every])
 
     def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def _split(self, rows: Positions | RowIds) -> Iterator[tuple[SomeMarks, Positions, Positions]]:
+    def _split(
+        self, rows: Positions | RowIds
+    ) -> Iterator[tuple[SomeMarks, Positions | RowIds, Positions]]:
         """Yield the marks of each part, its rows among these, and their places."""
-        for number, (marks, held) in enumerate(self.parts):
-            places = np.arange(rows.size)
-            if len(self.parts) > 1:
-                first, end = self.ends[number], self.ends[number + 1]
-                places = np.flatnonzero((rows >= first) & (rows < end))
-            yield marks, held[rows[places] - self.ends[number]], places
+        for number, part in enumerate(self.parts):
+            first, end = self.ends[number], self.ends[number + 1]
+            places = np.flatnonzero((rows >= first) & (rows < end))
+            yield part.marks, part.held(rows[places] - first), places
 
-    def read(self, rows: Positions) -> Flags:
-        """Return which rows are settled."""
+    def _read(self, rows: Positions | RowIds, name: str) -> Flags:
+        if len(self.parts) == 1:
+            [part] = self.parts
+            return getattr(part.marks, name)(part.held(rows))
         flags = np.empty(rows.size, np.bool_)
         for marks, held, places in self._split(rows):
-            flags[places] = marks.read(held)
+            flags[places] = getattr(marks, name)(held)
         return flags
+
+    def read(self, rows: Positions | RowIds) -> Flags:
+        """Return which rows are settled."""
+        return self._read(rows, "read")
+
+    def read_early(self, rows: Positions | RowIds) -> Flags:
+        """Return whose patience has run out."""
+        return self._read(rows, "read_early")
+
+    def list_open(self) -> Positions:
+        """Return the rows of which nothing was given so far."""
+        rows = np.arange(len(self))
+        return rows[~(self.read(rows) | self.read_early(rows))]
 
     def settle(self, rows: Positions | RowIds) -> Positions:
         """Settle rows where they are held; return the places of those that were not settled."""
+        if len(self.parts) == 1:
+            [part] = self.parts
+            return part.marks.settle(part.held(rows))
         fresh = [places[marks.settle(held)] for marks, held, places in self._split(rows)]
-        return np.concatenate(fresh) if len(fresh) > 1 else fresh[0]
+        return np.concatenate([np.empty(0, np.int64), *fresh])
 
     def unsettle(self, rows: Positions | RowIds) -> None:
         """Take that back."""

@@ -25,6 +25,7 @@ from streamjoin.keys.key_ranges import Range, make_disjoint
 from streamjoin.keys.operands import Schemas, Side
 from streamjoin.keys.window_part import WindowPart
 from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
+from streamjoin.plans.marks import Marks
 
 SIDES: tuple[Side, Side] = ("left", "right")
 SUBWINDOWS_PER_WINDOW = 2  # or one a core if there are more cores
@@ -114,6 +115,7 @@ class JoinPlan:
     follows: frozenset[Side] = frozenset()  # sides for whose rows it counts whether they match
     ranked: frozenset[int] = frozenset()  # range parts whose keys rank pairs: rows keep them
     defers: bool = False  # sliding windows: left rows wait until no pair can come any more
+    patience: int | None = None  # after which rows are given early, in keys of the time part
     names_rows: bool = False  # whether the rows of each match are told; see `joins.lives`
     limits: Limits = DEFAULT_LIMITS
 
@@ -136,6 +138,10 @@ class JoinPlan:
             and all(mirrored(tree["left"], tree["right"]) for tree in trees)
             and self.filters == {"left": None, "right": None}
         )
+
+    def make_marks(self, side: Side, size: int = 0) -> Marks | None:
+        """Return marks for rows of a side, if it counts whether they match."""
+        return Marks(size, self.patience is not None) if side in self.follows else None
 
     def key_columns(self, side: Side) -> list[str]:
         """Return the columns of a side that keys are computed from, and that tell what matches."""

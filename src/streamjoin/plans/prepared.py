@@ -242,8 +242,9 @@ class Prepared:
     def _marks_of(self, rows: slice | NDArray[Any]) -> MarksOf:
         """Return the marks of some rows."""
         assert self.marks is not None
-        chosen = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
-        return MarksOf([(self.marks, chosen)])
+        if isinstance(rows, slice):
+            rows = slice(*rows.indices(len(self))[:2])
+        return MarksOf.select(self.marks, rows)
 
     def follow(self) -> "Prepared":
         """Return the same rows, with marks if there are none."""
@@ -255,6 +256,18 @@ def without_residuals(batch: Prepared) -> Prepared:
     if not batch.plan.has_residuals:
         return batch
     return replace(batch, plan=replace(batch.plan, residuals=(), compared=()))
+
+
+def append_marks(marks: Marks, batch: Prepared, keys: Keys) -> None:
+    """Add the marks of a batch; its rows are due by ``keys``, and not settled if it has no marks.
+
+    Rows that cannot match were given when they came, so their patience is of no interest.
+    """
+    settled, early = np.zeros(len(batch), np.bool_), ~batch.matching
+    if batch.marks is not None:
+        rows = np.arange(len(batch))
+        settled, early = batch.marks.read(rows), early | batch.marks.read_early(rows)
+    marks.append(settled, keys, early=early)
 
 
 def concatenate(batches: Sequence[Prepared]) -> Prepared:

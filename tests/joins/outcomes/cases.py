@@ -58,6 +58,7 @@ class Case:
             self.window,
             None if delay is None else int(delay.split()[0]),
             options.get("late") == "keep",
+            None if "patience" not in options else int(options["patience"].split()[0]),
             is_eager,
             is_prompt,
         )
@@ -68,10 +69,16 @@ class Case:
         return bool({"batch_rows", "batch_time"} & self.options.keys())
 
 
-def make_case(random: Random, kind: str | None = None, how: str | None = None) -> Case:
-    """Return a join that is not refused."""
+def make_case(
+    random: Random,
+    kind: str | None = None,
+    how: str | None = None,
+    early: dict[str, Any] | None = None,
+) -> Case:
+    """Return a join that is not refused; ``early`` are more of its options."""
     while True:
-        case = draw_case(random, kind or random.choice(KINDS), how or random.choice([*BY_NAME]))
+        chosen = kind or random.choice(KINDS), how or random.choice([*BY_NAME])
+        case = draw_case(random, *chosen, early)
         try:
             case.make().push(left=table([]), right=table([]))
         except sj.StreamJoinError:
@@ -79,7 +86,7 @@ def make_case(random: Random, kind: str | None = None, how: str | None = None) -
         return case
 
 
-def draw_case(random: Random, kind: str, how: str) -> Case:
+def draw_case(random: Random, kind: str, how: str, early: dict[str, Any] | None = None) -> Case:
     condition, options = random.choice([*ALL]), dict[str, Any]()
     chance = random.random
     if kind == "count":
@@ -107,6 +114,7 @@ def draw_case(random: Random, kind: str, how: str) -> Case:
         condition = random.choice(["two inequalities", "two bands", "right filter"])
     if algorithm != "auto":
         options["algorithm"] = algorithm
+    options |= early or {}
     options["threads"] = random.choice([1, 1, 2])
     if kind != "count":
         if chance() < 0.7:
@@ -300,14 +308,15 @@ if __name__ == "__main__":  # python -m tests.joins.outcomes.cases FIRST COUNT
     import sys
     import traceback
 
-    failed = 0
+    failed, tell = 0, sys.stderr.write
     for number in range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])):
         try:
             run_case(number, *sys.argv[3:])
         except Exception as error:
             failed += 1
             last = traceback.extract_tb(error.__traceback__)[-1]
-            print(repr(error)[:300], *getattr(error, "__notes__", []), last.name, flush=True)
+            notes = " ".join(getattr(error, "__notes__", []))
+            tell(f"{error!r:.300} {notes} {last.name}\n")
             if failed > 8:
                 break
-    print(f"{failed} failed")
+    tell(f"{failed} failed\n")

@@ -88,6 +88,7 @@ class Truth:
     window: Any
     delay: int | None = None
     keeps_late: bool = False
+    patience: int | None = None
     is_eager: bool = True  # whether windows that close give pairs as their rows come
     is_prompt: bool = True  # whether all that can be given is given at once
     watermark: int | None = None
@@ -219,6 +220,13 @@ class Truth:
             for side, rows in self.rows.items()
         }
 
+    def impatient(self, side: str) -> list[Row]:
+        """The rows that have waited long enough."""
+        if self.patience is None or not self.newest:
+            return []
+        before = max(self.newest.values()) - self.patience
+        return [row for row in self.rows[side] if row["t"] is not None and row["t"] < before]
+
     def expected(self) -> tuple[Given, Given]:
         """Return what must have been given by now, and what may have been."""
         how, now = BY_NAME[self.how], self.watermark
@@ -227,10 +235,11 @@ class Truth:
         sure = early if self.is_prompt or not self.closes else closed
         must, may = self.kind(sure), self.kind(early)
         lone: Given = Counter()
-        matched = {"left": {one for one, _ in everything}, "right": {two for _, two in everything}}
+        known = everything if self.patience is None else early
+        matched = {"left": {one for one, _ in known}, "right": {two for _, two in known}}
         final = self.final()
         for side in how.alone:
-            ids = {row["id"] for row in final[side]}
+            ids = {row["id"] for row in [*final[side], *self.impatient(side)]}
             ids |= {row["id"] for row in self.rows[side] if not self.is_able(side, row)}
             lone.update(alone(side, each) for each in ids - matched[side])
         if self.keeps_late:

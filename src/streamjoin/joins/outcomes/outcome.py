@@ -7,12 +7,16 @@ were stored where they are held. What is given then::
     pair                how gives pairs: the pair      semi join: a row that was not settled before
     row that is due     outer and anti joins: the row, if it is not settled
 
+With ``unmatched="early"``, rows are given before they are due, once their patience has run out. A
+row that is settled by a match after that is taken back first: it comes once more, with ``-``.
+
 All pairs pass through `Outcome.settle`, in one thread, after several may have gathered them. A step
 that fails, or is interrupted, is taken back to a mark (`Engine.attempt`): what it has settled is
 noted until then, each row once.
 
-A row that is alone has NULL in the columns of the other side. Two more columns tell what a row is,
-if they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), and ``_late``.
+A row that is alone has NULL in the columns of the other side. More columns tell what a row is, if
+they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), ``_late``, and ``_op``
+(``+`` or, for what is taken back, ``-``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,20 +33,21 @@ from streamjoin.kernels.compile import Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.options.how import How
 from streamjoin.plans.batches import joined_schema, take_rows
-from streamjoin.plans.marks import SomeMarks, read_all
+from streamjoin.plans.marks import Marks, SomeMarks
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 
 if TYPE_CHECKING:
     from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
 
-MATCH, LATE = "_match", "_late"
+MATCH, LATE, OP = "_match", "_late", "_op"
+GIVEN, TAKEN_BACK = "+", "-"
 BOTH = "both"
 ONLY: dict[Side, str] = {"left": "left_only", "right": "right_only"}
 
 
 class Settled(NamedTuple):
-    """Rows that were settled, and whose marks say so."""
+    """Rows that were settled, or whose patience has run out, and whose marks say so."""
 
     marks: SomeMarks
     rows: Positions | RowIds
@@ -66,6 +71,7 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
+    retracts: bool = False  # whether rows may be given, and taken back
     aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     names: Names | None = None  # the columns of each side that are given; all if None
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
@@ -85,11 +91,13 @@ class Outcome:
             columns = pa.schema([*columns, *self.aggregation.fields])
         extra = [pa.field(MATCH, pa.string())] if self.indicator else []
         extra += [pa.field(LATE, pa.bool_())] if self.keeps_late else []
+        extra += [pa.field(OP, pa.string())] if self.retracts else []
+        options = {MATCH: "indicator=True", LATE: "late='keep'", OP: "unmatched='early'"}
         for each in extra:
             if each.name in columns.names:
-                option = "indicator=True" if each.name == MATCH else "late='keep'"
                 raise SchemaError(
-                    f"{option} adds a column {each.name!r}, and there is one already; rename it"
+                    f"{options[each.name]} adds a column {each.name!r}, and there is one already; "
+                    "rename it"
                 )
         self.schema = pa.schema([*columns, *extra])
 
@@ -126,22 +134,28 @@ class Outcome:
         arrays = [*columns, *aggregates, *self._extra(left.num_rows, BOTH)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def alone(self, side: Side, rows: pa.RecordBatch, are_late: bool = False) -> pa.RecordBatch:
+    def alone(
+        self, side: Side, rows: pa.RecordBatch, are_late: bool = False, op: str = GIVEN
+    ) -> pa.RecordBatch:
         """Return rows of one side, with NULL for the other."""
         columns = {side: self.select(side, rows).columns}
         if self.aggregation is not None:
             columns["right"] = self.aggregation.of_nothing(rows.num_rows)
         elif self.one_side is None:
-            missing = [pa.nulls(rows.num_rows, each.type) for each in self.given[OTHER[side]]]
-            columns[OTHER[side]] = missing
+            kinds = self.given[OTHER[side]].types
+            missing = {kind: pa.nulls(rows.num_rows, kind) for kind in set(kinds)}
+            columns[OTHER[side]] = [missing[kind] for kind in kinds]
         arrays = [array for each in SIDES for array in columns.get(each, ())]
-        arrays += self._extra(rows.num_rows, ONLY[side], are_late)
+        arrays += self._extra(rows.num_rows, ONLY[side], are_late, op)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _extra(self, count: int, match: str, are_late: bool = False) -> list[pa.Array]:
+    def _extra(
+        self, count: int, match: str, are_late: bool = False, op: str = GIVEN
+    ) -> list[pa.Array]:
         """Return the columns that tell what rows are."""
         extra: list[pa.Array] = [pa.repeat(match, count)] if self.indicator else []
-        return extra + ([pa.repeat(are_late, count)] if self.keeps_late else [])
+        extra += [pa.repeat(are_late, count)] if self.keeps_late else []
+        return extra + ([pa.repeat(op, count)] if self.retracts else [])
 
     def fetch(self, found: Found) -> Iterator[Delivery]:
         """Fetch the joined rows of what was found."""
@@ -172,7 +186,7 @@ class Outcome:
             yield Delivery(0, claims=(Claims(found.batch, found.subwindow, *pairs),))
 
     def settle(self, every: Sequence[Claims]) -> list[pa.RecordBatch]:
-        """Settle the rows of pairs; return those that a semi join gives thereby."""
+        """Settle the rows of pairs; return those that a semi join gives, or that are taken back."""
         given = []
         for claims in every:
             batch, holder = claims.batch, claims.holder
@@ -188,6 +202,10 @@ class Outcome:
                     self.settled.append(Settled(marks, fresh))
                     if side == self.how.met:
                         given.append(self.alone(side, fetch(np.sort(fresh))))
+                    elif self.retracts:
+                        back = np.sort(fresh[marks.read_early(fresh)])
+                        if back.size:
+                            given.append(self.alone(side, fetch(back), op=TAKEN_BACK))
         return given
 
     def settle_left(self, left: Prepared, rows: Positions) -> None:
@@ -252,6 +270,14 @@ def leftovers(sides: dict[Side, Prepared]) -> Iterator[Alone]:
     """
     for side, batch in sides.items():
         if batch.marks is not None:
-            rows = np.flatnonzero(~read_all(batch.marks) & batch.matching)
+            rows = batch.marks.list_open()
+            if batch.roles.can_match is not None:
+                rows = rows[batch.roles.can_match[rows]]
             if rows.size:
                 yield Alone(side, take_rows(batch.rows, rows))
+
+
+def give_early(side: Side, rows: pa.RecordBatch, marks: Marks, noted: Positions) -> Alone:
+    """Give the rows that are not settled, of those whose patience has run out."""
+    assert marks.early is not None
+    return Alone(side, rows, Settled(marks.early, noted))

@@ -25,7 +25,7 @@ import numpy as np
 from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
-from streamjoin.joins.outcomes.outcome import leftovers
+from streamjoin.joins.outcomes.outcome import Alone, leftovers
 from streamjoin.joins.sessions.cutting import Sessions, session_starts
 from streamjoin.joins.sessions.groups import SessionGroups
 from streamjoin.joins.sessions.meetings import Meetings, SessionStep, split_by_side
@@ -268,6 +268,11 @@ class SessionJoin(ClosingWindows):
                 held.renumber(renumbered)
         self.commands["close"] += ended.sessions.size
         self.seconds["expire"] += perf_counter() - begin
+
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time that are not settled, each once."""
+        for side, held in self.held.items():
+            yield from held.held.take_early(self.plan, side, bound)
 
     @property
     def rows(self) -> dict[Side, list[Prepared]]:

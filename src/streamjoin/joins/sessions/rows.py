@@ -160,6 +160,9 @@ class SessionRows:
         """Drop sessions that have ended, and their rows."""
         self.entries.values[sessions] = NONE
         self.nexts.values[rows] = GONE
+        marks = self.held.marks
+        if marks is not None and marks.early is not None:
+            marks.early.settle(rows)  # they are there until they are copied, and not given any more
         self.count -= rows.size
         gone = self.nexts.size - self.count
         are_many = gone >= self.plan.limits.most_gone or not self.count

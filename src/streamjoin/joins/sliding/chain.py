@@ -283,6 +283,13 @@ class Chain:
             if rows.size:
                 yield subwindow, rows
 
+    def take_early(self, bound: int) -> Iterator[tuple[Subwindow, Positions, Positions]]:
+        """Yield the rows whose time is before a bound, once each, and those not settled."""
+        for subwindow in self.subwindows:
+            rows, are_open = subwindow.take_early(bound)
+            if rows.size:
+                yield subwindow, rows, are_open
+
     def clear(self) -> None:
         """Forget all rows."""
         self.subwindows = []

@@ -43,7 +43,7 @@ import numpy as np
 
 from streamjoin.choice.structure import Samples
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, SlidingExecutor
-from streamjoin.joins.outcomes.outcome import Alone, Settled
+from streamjoin.joins.outcomes.outcome import Alone, Settled, give_early
 from streamjoin.joins.pairs.candidates import Check, Found, checks_of
 from streamjoin.joins.sliding.chain import Chain
 from streamjoin.joins.sliding.subwindow import Subwindow
@@ -51,6 +51,7 @@ from streamjoin.kernels.compile import MAX_KEY, MIN_KEY
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.plans.marks import Marks
 from streamjoin.plans.plan import SIDES, JoinPlan, Layout
 from streamjoin.plans.prepared import Prepared
 
@@ -272,9 +273,18 @@ class Manager(SlidingExecutor):
         for side, bound in self.due_bounds(clock).items():
             if side in self.plan.follows:
                 for held, rows in self.chains[side].take_due(bound):
-                    ids = rows.astype(np.int32)
                     assert held.marks is not None
-                    yield Alone(side, held.rows.take(ids), Settled(held.marks, ids))
+                    given = rows[~held.marks.read_early(rows)].astype(np.int32)
+                    yield Alone(side, held.rows.take(given), Settled(held.marks, rows))
+
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time that are not settled, each once."""
+        for side in SIDES:
+            if side in self.plan.follows:
+                for held, rows, are_open in self.chains[side].take_early(bound):
+                    assert isinstance(held.marks, Marks)
+                    batch = held.rows.take(are_open.astype(np.int32))
+                    yield give_early(side, batch, held.marks, rows)
 
     def due_bounds(self, clock: Clock) -> dict[Side, int]:
         """Return before which time, or ordinal, nothing can match rows any more by now."""

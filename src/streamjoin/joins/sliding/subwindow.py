@@ -27,9 +27,9 @@ from streamjoin.indexes.protocol import Sorted, Structure
 from streamjoin.joins.pairs.rows import Column, Ordinals, Rows
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Keys, Positions, RowIds
 from streamjoin.plans.limits import Limits
-from streamjoin.plans.marks import NO_KEYS, Marks, SomeMarks, read_all
+from streamjoin.plans.marks import NO_KEYS, Marks, SomeMarks
 from streamjoin.plans.plan import JoinPlan, Layout
-from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.prepared import Prepared, append_marks
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Subwindow:
             equality_keys=[Column(limits) for _ in kept],
             range_keys={i: Column(limits) for i in range(len(plan.ranges)) if i not in needless},
             ordinals=Ordinals(limits) if numbered else None,
-            marks=Marks() if follows else None,
+            marks=Marks(is_early=plan.patience is not None) if follows else None,
         )
 
     @classmethod
@@ -154,12 +154,9 @@ class Subwindow:
     def _append_marks(self, batch: Prepared) -> None:
         """Keep whether rows are settled, and when they are due."""
         if isinstance(self.marks, Marks):
-            settled = np.zeros(len(batch), np.bool_)
-            if batch.marks is not None:
-                settled = read_all(batch.marks)
             keys = batch.ordinals if batch.times is None else batch.times
             assert keys is not None
-            self.marks.append(settled, keys)
+            append_marks(self.marks, batch, keys)
 
     def take_due(self, bound: int) -> Positions:
         """Settle the rows that are not, whose time or ordinal is before a bound; return them."""
@@ -170,6 +167,12 @@ class Subwindow:
         column = self.ordinals.column
         keys = NO_KEYS if column is None else column.values
         return self.marks.settle_due(bound, keys, self.ordinals.first)
+
+    def take_early(self, bound: int) -> tuple[Positions, Positions]:
+        """Note the rows whose time is before a bound; return them, and those not settled."""
+        assert isinstance(self.marks, Marks)
+        assert self.plan.time_part is not None
+        return self.marks.take_early(bound, self.range_keys[self.plan.time_part].values)
 
     def seal(self) -> None:
         """Close for inserts: the rows become one piece, the index drops its slack."""

@@ -162,7 +162,8 @@ class WholeWindowSubwindow(Subwindow):
         self.index.insert(keys[order], places[order])
         if isinstance(self.marks, Marks) and self.plan.time_part is not None:
             times = self.range_keys[self.plan.time_part].values[row_ids]
-            self.marks.append(self.marks.read(row_ids), times)
+            early = self.marks.read_early(row_ids)
+            self.marks.append(self.marks.read(row_ids), times, early=early)
         for column in (self.keys, *self.equality_keys, *self.range_keys.values()):
             column.append(column.values[row_ids])
         if self.ordinals is not None:

@@ -212,6 +212,12 @@ class SplitExecutor(SlidingExecutor):
         for core in self.cores:  # restored ones too, which no step has reached so far
             yield from core.manager.take_due(clock)
 
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give what is not settled in any core."""
+        self.wait()
+        for core in self.cores:
+            yield from core.manager.take_early(bound)
+
     def expire(self, clock: Clock) -> None:
         """Tell all cores how far the streams have progressed."""
         if self._distributor is not None:

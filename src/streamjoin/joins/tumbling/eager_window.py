@@ -6,7 +6,7 @@ its rows and, if it matters, from how they were cut into pushes. The algorithms 
 et al., "Parallelizing Intra-Window Join on Multicores: An Experimental Study" (SIGMOD 2021).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,14 +18,15 @@ from streamjoin.joins.equality.algorithms import make_eager
 from streamjoin.joins.equality.pieces import Piece
 from streamjoin.joins.equality.protocol import Eager
 from streamjoin.joins.equality.words import NO_WORDS, Words, make_words
+from streamjoin.joins.outcomes.outcome import Alone, give_early
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.rows import Column, Rows
 from streamjoin.joins.tumbling.closed import ClosedSide, found_of, with_plan
 from streamjoin.kernels.compile import Keys, Positions
 from streamjoin.keys.operands import OTHER, Side
-from streamjoin.plans.marks import Marks, MarksOf, read_all
+from streamjoin.plans.marks import NO_KEYS, Marks, MarksOf
 from streamjoin.plans.plan import SIDES, JoinPlan, KeyColumns
-from streamjoin.plans.prepared import Prepared
+from streamjoin.plans.prepared import Prepared, append_marks
 from streamjoin.plans.window_keys import word_keys
 
 
@@ -65,7 +66,7 @@ class WindowSide:
             [Column(plan.limits) for _ in plan.equalities],
             [Column(plan.limits) for _ in plan.ranges],
             Column(plan.limits) if plan.names_rows else None,
-            Marks() if side in plan.follows else None,
+            plan.make_marks(side),
         )
 
     def append(self, batch: Prepared) -> None:
@@ -79,10 +80,8 @@ class WindowSide:
             assert batch.ordinals is not None
             self.ordinals.append(batch.ordinals)
         if self.marks is not None:
-            settled = np.zeros(len(batch), np.bool_)
-            if batch.marks is not None:
-                settled = read_all(batch.marks)
-            self.marks.append(settled)
+            # They are due when the window closes; only their patience goes by their times.
+            append_marks(self.marks, batch, NO_KEYS if batch.times is None else batch.times)
 
     def keep_first(self, count: int) -> None:
         """Forget all rows but the first ones."""
@@ -101,9 +100,19 @@ class WindowSide:
         """Return the ordinals of the rows from ``first`` on, if rows are observed."""
         return None if self.ordinals is None else self.ordinals.values[first:]
 
-    def marks_of(self, rows: Positions) -> MarksOf | None:
+    def marks_of(self, rows: Positions | slice) -> MarksOf | None:
         """Return the marks of rows, if it counts whether they match."""
-        return None if self.marks is None else MarksOf([(self.marks, rows)])
+        return None if self.marks is None else MarksOf.select(self.marks, rows)
+
+    def take_early(self, plan: JoinPlan, side: Side, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time that are not settled, each once."""
+        if self.marks is not None:
+            assert plan.time_part is not None
+            times = self.ranges[plan.time_part].values
+            rows, are_open = self.marks.take_early(bound, times)
+            if rows.size:
+                batch = self.rows.take(are_open.astype(np.int32))
+                yield give_early(side, batch, self.marks, rows)
 
     def keys(self, first: int = 0) -> KeyColumns:
         """Return the keys of the rows from ``first`` on."""
@@ -252,7 +261,7 @@ class EagerWindow:
         """Return the rows of a side from ``first`` on, as one batch."""
         held = self.sides[side]
         rows, ordinals = held.rows.stretch(first), held.ordinals_from(first)
-        marks = held.marks_of(np.arange(first, held.rows.size))
+        marks = held.marks_of(slice(first, held.rows.size))
         return Prepared(self.plan, side, rows, held.keys(first), ordinals, marks=marks)
 
     @property

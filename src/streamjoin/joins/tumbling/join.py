@@ -12,7 +12,7 @@ Until windows expire, `undo` removes what the last step has inserted.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 from streamjoin.choice.algorithm import Adviser
 from streamjoin.errors import StreamJoinError
 from streamjoin.joins.executor import Batches, Clock, Deliver, Holdings, time_items
-from streamjoin.joins.outcomes.outcome import leftovers
+from streamjoin.joins.outcomes.outcome import Alone, leftovers
 from streamjoin.joins.tumbling.closed import (
     ClosedRows,
     ClosingWindows,
@@ -181,8 +181,6 @@ class TumblingJoin(ClosingWindows):
             if self.eager:
                 waits = np.isin(window_numbers(batch), list(self.eager), invert=True)
                 batch = batch.select(waits)
-            if batch.marks is not None:  # nothing has looked for its matches
-                batch = replace(batch, marks=None)
             self.pending[batch.side].insert(batch)
         self.seconds["insert"] += perf_counter() - begin
 
@@ -312,10 +310,18 @@ class TumblingJoin(ClosingWindows):
         self.adviser.end_work()
         self.seconds["expire"] += perf_counter() - begin
 
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time that are not settled, each once."""
+        for side in SIDES:
+            if side in self.plan.follows:
+                yield from self.pending[side].take_early(bound)
+                for window in self.eager.values():
+                    yield from window.sides[side].take_early(window.plan, side, bound)
+
     @property
     def rows(self) -> dict[Side, list[Prepared]]:
         """All stored rows, in order of arrival within a window."""
-        held = {side: [each.batch for each in self.pending[side].waiting] for side in SIDES}
+        held = {side: [each.marked for each in self.pending[side].waiting] for side in SIDES}
         for window in self.eager.values():
             for side in SIDES:
                 held[side] += window.rows_of(side)

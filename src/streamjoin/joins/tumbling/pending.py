@@ -13,21 +13,27 @@ Invariants, of each batch (`check`):
 1. the numbers of its windows never fall, and ``first`` and ``last`` are those at its ends;
 2. more than half of the rows in its memory still wait.
 
+Nothing looks for matches of rows that wait, so none of them is settled; but where rows are given
+early, it is noted beside each batch whose patience has run out (`plans.marks`).
+
 A row is copied when it arrives and, on average, less than once more to free the memory of dropped
 rows: the rest is copied when at least half are gone. Small batches that are combined are copied a
 few times.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamjoin.errors import SchemaError
+from streamjoin.joins.outcomes.outcome import Alone, give_early
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.operands import Side
+from streamjoin.plans.batches import take_rows
 from streamjoin.plans.limits import DEFAULT_LIMITS, Limits
-from streamjoin.plans.prepared import Prepared, concatenate
+from streamjoin.plans.marks import Marks
+from streamjoin.plans.prepared import Prepared, append_marks, concatenate
 from streamjoin.plans.window_keys import Places, window_numbers
 
 
@@ -37,6 +43,22 @@ class Waiting:
 
     whole: Prepared
     batch: Prepared
+    marks: Marks | None = None  # of the rows that wait, if they may be given early
+
+    @classmethod
+    def of(cls, batch: Prepared) -> "Waiting":
+        """Let all rows of a batch wait, in its memory."""
+        marks = batch.plan.make_marks(batch.side) if batch.plan.patience is not None else None
+        if marks is not None:
+            assert batch.times is not None
+            append_marks(marks, batch, batch.times)
+        batch = replace(batch, marks=None)
+        return cls(batch, batch, marks)
+
+    @property
+    def marked(self) -> Prepared:
+        """The rows that wait, with their marks."""
+        return self.batch if self.marks is None else replace(self.batch, marks=self.marks)
 
     @property
     def first(self) -> int:
@@ -51,7 +73,8 @@ class Waiting:
     @property
     def nbytes(self) -> int:
         """Bytes of its memory."""
-        return self.whole.rows.nbytes + self.whole.keys.nbytes
+        marks = 0 if self.marks is None else self.marks.nbytes
+        return self.whole.rows.nbytes + self.whole.keys.nbytes + marks
 
     def count_before(self, bound: int) -> int:
         """Return how many rows are in windows before ``bound``."""
@@ -62,9 +85,10 @@ class Waiting:
     def without(self, count: int) -> "Waiting":
         """Return the batch without its first rows."""
         if 2 * (len(self.batch) - count) > len(self.whole):
-            return Waiting(self.whole, self.batch.take(slice(count, None)))
-        rest = self.batch.take(np.arange(count, len(self.batch)))
-        return Waiting(rest, rest)
+            if self.marks is not None:
+                self.marks.drop_first(count)
+            return Waiting(self.whole, self.batch.take(slice(count, None)), self.marks)
+        return Waiting.of(self.marked.take(np.arange(count, len(self.batch))))
 
 
 def distinct_numbers(numbers: Keys) -> set[int]:
@@ -129,6 +153,7 @@ class Pending:
     def insert(self, batch: Prepared) -> None:
         """Store rows until their windows close."""
         if len(batch):
+            batch = batch.follow() if batch.plan.patience is not None else batch
             self._append(sort_by_window(batch) or batch.copy())
 
     def _append(self, new: Prepared) -> None:
@@ -139,23 +164,32 @@ class Pending:
             size += len(self.waiting[first].batch)
         if first < len(self.waiting):
             try:
-                one = concatenate([*(each.batch for each in self.waiting[first:]), new])
+                one = concatenate([*(each.marked for each in self.waiting[first:]), new])
             except SchemaError:  # more text than fits into one batch: they stay separate
                 first = len(self.waiting)
             else:
                 new = sort_by_window(one) or one
         if self._before is not None:
             self._before.append((first, self.waiting[first:]))
-        self.waiting[first:] = [Waiting(new, new)]
+        self.waiting[first:] = [Waiting.of(new)]
 
     def select_windows(self, first: int, bound: int) -> Prepared | None:
         """Return the rows of windows from ``first`` to before ``bound``, and keep them."""
         selected = [
-            each.batch.take(slice(each.count_before(first), each.count_before(bound)))
+            each.marked.take(slice(each.count_before(first), each.count_before(bound)))
             for each in self.waiting
             if each.first < bound and each.last >= first
         ]
         return concatenate(selected) if selected else None
+
+    def take_early(self, bound: int) -> Iterator[Alone]:
+        """Give the rows before a time, each once."""
+        for each in self.waiting:
+            if each.marks is not None and each.batch.times is not None:
+                rows, are_open = each.marks.take_early(bound, each.batch.times)
+                if rows.size:
+                    batch = take_rows(each.batch.rows, are_open)
+                    yield give_early(each.batch.side, batch, each.marks, rows)
 
     def expire(self, bound: int) -> set[int]:
         """Drop the rows of windows before ``bound``; return the numbers of these."""
