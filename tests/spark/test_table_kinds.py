@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from streamjoin import CountWindow, SessionWindow, TimeWindow, TumblingWindow, join_tables
 from streamjoin import spark as sjs
-from streamjoin.errors import ConditionError
+from streamjoin.errors import ConditionError, StreamJoinError
 from tests.oracle import join_by_count
 from tests.spark.answers import spark_pairs, within
 from tests.spark.kinds import HOW, ids_of, kind_of
@@ -79,7 +79,9 @@ def frames(session: Any) -> tuple[Any, Any]:
 def sparks_answers(left: Any, right: Any, conditions: list[str]) -> dict[tuple[str, str], Any]:
     """Return what conditions give in each kind of join, by Spark's cross join."""
     every = [set(each["id"].to_pylist()) for each in (LEFT, RIGHT)]
-    found = zip(conditions, spark_pairs(left, right, conditions), strict=True)
+    # In a column, Spark divides whatever stands before: it computes what occurs twice only once.
+    texts = [on.replace("10 / l.a", "try_divide(10, l.a)") for on in conditions]
+    found = zip(conditions, spark_pairs(left, right, texts), strict=True)
     return {(on, how): kind_of(p.elements(), *every, how) for on, p in found for how in HOW}
 
 
@@ -233,3 +235,86 @@ def test_what_the_cores_cannot_evaluate_is_named(session: Any) -> None:
         with pytest.raises(ConditionError, match=f"{subject}.*join with how='inner'"):
             sjs.join(frame, frame, on=on, how="left")
         sjs.join(frame, frame, on=on).collect()
+
+
+def test_what_is_kept(session: Any) -> None:
+    left, right = frames(session)
+    distance = "abs(ln(l.a + 10) - ln(r.b + 10))"
+    ways: list[dict[str, Any]] = [
+        {"keep": "nearest", "nearest": distance, "k": 2},
+        {"keep": "first", "time": "t"},
+        {"keep": "last", "time": "t", "k": 2},
+    ]
+    ons = ["l.k = r.k and l.b > 0", "abs(l.a - r.a) <= 2 and l.x + r.x < 2"]
+    kinds = cycle(HOW)
+    cases = [(on, next(kinds), way) for on in ons for way in ways for _ in range(3)]
+    cases += [("abs(l.a - r.a) <= 2", how, {"keep": "nearest"}) for how in ("left", "full")]
+    counted = {"window": CountWindow(left=20, right=5), "order": "o"}
+    cases += [("l.a < r.b", "left", {"keep": keep, **counted}) for keep in ("nearest", "last")]
+
+    def run(case: Any) -> Any:
+        on, how, way = case
+        return ids(sjs.join(left, right, on=on, how=how, cores=3, **way))
+
+    for (on, how, way), found in side_by_side(run, cases):
+        assert found == ids_of(join_tables(LEFT, RIGHT, on, how=how, **way)), (on, how, way)
+
+
+def test_aggregates(session: Any) -> None:
+    left, right = frames(session)
+    asked = {
+        "n": "count(*)",
+        "most": "max(ln(r.b + 10))",
+        "sum": "sum(pmod(crc32(r.s), 7) + l.a)",
+        "mean": "avg(r.b)",
+        "latest": "max(r.t)",
+    }
+    ons = ["l.k = r.k and l.b > 0", "abs(l.a - r.a) <= 1 and l.x + r.x < 2", "l.a < r.b"]
+    cases = [(on, how, cores) for on in ons for how, cores in (("left", 3), ("inner", 1))]
+
+    def run(case: Any) -> Any:
+        on, how, cores = case
+        joined = sjs.join(left, right, on=on, how=how, aggregate=asked, cores=cores)
+        assert joined.columns == [*LEFT.column_names, *asked]
+        return sorted(map(tuple, joined.select("id", *asked).collect())), joined.schema
+
+    def spark_run(case: Any) -> Any:
+        on, how, _ = case
+        texts = {**asked, "n": "count(r.id)"}
+        pairs = left.alias("l").join(right.alias("r"), F.expr(on), how)
+        every = [F.expr(text).alias(name) for name, text in texts.items()]
+        grouped = pairs.groupBy(F.col("l.id").alias("id")).agg(*every)
+        return sorted(map(tuple, grouped.collect())), grouped.schema
+
+    expected = [each for _, each in side_by_side(spark_run, cases)]
+    for (case, (found, schema)), (rows, kinds) in zip(
+        side_by_side(run, cases), expected, strict=True
+    ):
+        assert found == rows, case
+        assert [schema[name].dataType for name in asked] == [kinds[name].dataType for name in asked]
+
+
+def test_explain_says_what_is_given(session: Any) -> None:
+    left, right = frames(session)
+    on = "abs(l.a - r.a) <= 1 and l.b > 0 and r.s is not null and l.x + ln(r.x) < 2"
+    told = sjs.explain(left, right, on=on, how="left")
+    for line in (
+        "before       Spark marks left rows with l.b > 0; others match nothing",
+        "before       Spark keeps right rows with NOT r.s IS NULL",
+        "keys         Spark computes LN(r.x) as",
+        "home         left rows go to one core each, right rows to all where they may match",
+        "how          left: pairs, and left rows that match nothing",
+    ):
+        assert line in told, told
+    assert "Spark keeps joined rows" not in told
+    told = sjs.explain(left, right, on="abs(l.a - r.a) <= 1", keep="nearest", k=2)
+    assert "keep         the nearest 2 matches of each left row, by abs(l.a - r.a)" in told
+    told = sjs.explain(left, right, on="l.a < r.a", aggregate={"n": "count(*)"})
+    assert "aggregate    n = count(*): in the cores" in told
+
+
+def test_options_of_streams_are_refused(session: Any) -> None:
+    left, right = frames(session)
+    for options in ({"late": "keep"}, {"unmatched": "early", "patience": "1 s", "how": "left"}):
+        with pytest.raises(StreamJoinError, match="is for streams; leave it out: tables have"):
+            sjs.join(left, right, on="l.k = r.k", window=WINDOW, time="t", **options)

@@ -153,15 +153,8 @@ def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = No
     aggregation = None
     if config.aggregate:
         aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
-    return Outcome(
-        config.how,
-        schemas,
-        config.indicator,
-        config.late == "keep",
-        config.unmatched == "early",
-        names,
-        aggregation=aggregation,
-    )
+    keeps_late, retracts = config.late == "keep", config.unmatched == "early"
+    return Outcome(config.how, schemas, config.indicator, keeps_late, retracts, aggregation, names)
 
 
 def make_closing(

@@ -145,7 +145,7 @@ class JoinPlan:
         return Marks(size, self.patience is not None) if side in self.follows else None
 
     def key_columns(self, side: Side) -> list[str]:
-        """Return the columns that tell a side's keys, and which of its rows can match."""
+        """Return the columns of a side that keys are computed from, and that tell what matches."""
         parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
         trees = [part.operands.expressions[side] for part in parts]
         condition = self.filters[side]

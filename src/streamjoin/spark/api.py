@@ -13,7 +13,7 @@ from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.indexes.catalogue import LAZY
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
-from streamjoin.options.options import SPARK, Given, SparkOptions
+from streamjoin.options.options import SPARK, EntryPoint, Given, LateRows, SparkOptions
 from streamjoin.options.rules import list_examples
 from streamjoin.options.signatures import show_options
 from streamjoin.options.values import ColumnPair
@@ -85,7 +85,7 @@ def join(
     routing, cores, checkpoint = given["routing"], given["cores"], given["checkpoint"]
     check_order(left, right, config)
     if not left.isStreaming:
-        check_algorithm(config)
+        check_table_options(config, given)
         if checkpoint is not None:
             raise StreamJoinError(
                 f"checkpoint={checkpoint!r} is for streams that restart, and these are tables; "
@@ -129,7 +129,7 @@ def explain(
     routing, cores = given["routing"], given["cores"]
     check_order(left, right, config)
     if not left.isStreaming:
-        check_algorithm(config)
+        check_table_options(config, given)
     inputs = prepare_inputs(left, right, config)
     number: int | str = cores or "as many as a sample of the tables asks for"
     if left.isStreaming:
@@ -207,9 +207,9 @@ def join_counted(left: DataFrame, right: DataFrame, config: JoinOptions, given: 
     numbered = number_rows(left, right, order)
     options: Any = {name: each for name, each in given.asked.items() if name != "order"}
     is_whole = needs_every_pair(config)
-    if config.keep == "nearest" and config.nearest is None:
-        options["nearest"] = name_distance(left, right, config)
-    elif is_whole:  # a row's place is its time
+    if config.keep == "nearest":
+        options["nearest"] = config.nearest or name_distance(left, right, config)
+    elif config.reduces:  # a row's place is its time
         options["time"] = (PLACE, PLACE)
     meetings = [meeting_condition(*counts)] if is_whole else meeting_conditions(*counts)
     parts = [join(*numbered, on=f"({config.on}) and {meeting}", **options) for meeting in meetings]
@@ -233,8 +233,11 @@ def check_frames(left: DataFrame, right: DataFrame) -> None:
         )
 
 
-def check_algorithm(config: JoinOptions) -> None:
-    """Refuse algorithms that tables on Spark are not joined by."""
+def check_table_options(config: JoinOptions, given: Given) -> None:
+    """Refuse algorithms that tables on Spark are not joined by, and what is about late rows."""
+    for name, option in EntryPoint("", LateRows).table.items():
+        if given[name] != option.read(name, option.default):
+            raise StreamJoinError(f"{name}={given.asked[name]!r} is for streams; {option.instead}")
     if config.algorithm in LAZY and not config.follows_rows:
         raise StreamJoinError(
             f"algorithm={config.algorithm!r} joins all rows of both sides at once, and on Spark "

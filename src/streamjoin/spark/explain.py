@@ -6,16 +6,19 @@ from streamjoin.api.explain import (
     NEXT,
     describe_algorithm,
     describe_emit,
+    describe_how,
     describe_index,
+    describe_keep,
     describe_tuning,
     joins_whole,
 )
 from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
+from streamjoin.keys.operands import OTHER
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.options.rules import check_key
-from streamjoin.spark.planning.inputs import Inputs, choose_routing, range_part
+from streamjoin.spark.planning.inputs import Inputs, choose_routing, find_homes, range_part
 
 
 def explain_join(
@@ -47,8 +50,13 @@ def explain_join(
         ("order", " and ".join(config.order) if config.order else ""),
         ("ordered", "" if config.ordering is None else describe_order(config.ordering)),
         *(("before", f"Spark keeps {side} rows with {text}") for side, text in inputs.filters),
+        *(
+            ("before", f"Spark marks {side} rows with {text}; others match nothing")
+            for side, text in inputs.flagged
+        ),
         *(("keys", f"Spark computes {text} as {name}") for text, name in inputs.computed),
         ("routing", f"{kind}{by}: {reason}"),
+        ("home", "" if kind == "hash" else describe_homes(config, tables)),
         ("cores", str(cores)),
         ("index", index),
         ("filter", others),
@@ -59,10 +67,31 @@ def explain_join(
         ),
         ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
         ("tuning", describe_tuning(config)),
+        ("how", describe_how(config.how)),
+        ("keep", describe_keep(condition, config)),
+        ("aggregate", describe_aggregated(config)),
         ("results", describe_emit(keys, config) if config.closes and not tables else ""),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def describe_homes(config: JoinOptions, tables: bool) -> str:
+    """Say where the rows meet whose matches have to be known in one place."""
+    homes = find_homes(config)
+    if tables and config.reduces and "right" in homes:
+        return "all rows in one core, which knows what every left row keeps"
+    if len(homes) == 2:
+        return "rows go to one core each, and are guests wherever else they may match something"
+    for side in homes:
+        return f"{side} rows go to one core each, {OTHER[side]} rows to all where they may match"
+    return ""
+
+
+def describe_aggregated(config: JoinOptions) -> str:
+    """Say what is computed over the matches of each left row."""
+    texts = ", ".join(f"{name} = {text}" for name, text in config.aggregate)
+    return texts and f"{texts}: in the cores, from pairs that are not kept"
 
 
 def describe_order(ordering: Ordering) -> str:

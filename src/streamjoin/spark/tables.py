@@ -62,7 +62,7 @@ from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.plans.preparing import prepare
 from streamjoin.spark.cores.portions import PORTION_BYTES
-from streamjoin.spark.planning.inputs import Inputs, backticks
+from streamjoin.spark.planning.inputs import Inputs, backticks, find_homes
 from streamjoin.spark.planning.schemas import conform, name_plainly, plain_names
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing.exchange import gather_rounds, pack_unable, split_rows
@@ -123,9 +123,7 @@ def draw_sample(frame: DataFrame, spec: JoinSpec, side: Side) -> SideSample:
 
 def find_complete(config: JoinOptions, stored: Side) -> frozenset[Side]:
     """Return the sides whose rows are at home in one core, and have all their matches there."""
-    if config.reduces:
-        return config.how.follows | {"left"}
-    return config.how.follows or frozenset([stored])
+    return find_homes(config) or frozenset([stored])
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,9 @@ class Outcome:
     indicator: bool = False
     keeps_late: bool = False
     retracts: bool = False  # whether rows may be given, and taken back
+    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     names: Names | None = None  # the columns of each side that are given; all if None
     home: str | None = None  # a column of left rows that tells whether their pairs are given here
-    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
     # The ordinals of rows that were settled, for whoever keeps marks elsewhere, and takes them.
     told: dict[Side, list[Keys]] | None = None

@@ -168,6 +168,11 @@ def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:
     return config.how.alone.union(late)
 
 
+def find_homes(config: JoinOptions) -> frozenset[Side]:
+    """Return the sides whose rows must find all their matches in one core, if there are any."""
+    return config.how.follows | {"left"} if config.reduces else config.how.follows
+
+
 def needs_every_pair(config: JoinOptions) -> bool:
     """Whether it must be known inside the join which pairs match: not if pairs are all there is."""
     return bool(config.how.follows) or config.reduces or config.late == "keep"
