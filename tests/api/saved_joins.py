@@ -76,6 +76,14 @@ KINDS: dict[str, dict[str, Any]] = {
     "count right cores": counted(how="right", cores=2),
     "time left_semi spo_join": timed(on=CROSSED, algorithm="spo_join", how="left_semi"),
     "time full late batch_rows": timed(how="full", late="keep", batch_rows=1000),
+    "time keep": timed(keep="nearest", how="full", delay="3 ms"),
+    "time keep pim_tree": timed(keep="first", k=2, algorithm="pim_tree"),
+    "time keep spo_join": timed(on=CROSSED, algorithm="spo_join", keep="last", how="right"),
+    "time keep batch_rows": timed(keep="last", batch_rows=1000),
+    "count keep": counted(keep="nearest", k=2, nearest="l.v - r.v", how="left"),
+    "count keep order": counted(keep="last", order="v"),
+    "tumbling keep": closing(TUMBLING, keep="last", how="full"),
+    "session keep": closing(SESSION, keep="nearest", nearest="abs(l.v - r.v)", how="left"),
     **{
         f"tumbling {how} {emit}": closing(TUMBLING, emit=emit, how=how)
         for how, emit in (("full", "eager"), ("left", "close"), ("right_anti", "auto"))
@@ -152,7 +160,7 @@ def go_on(join: sj.StreamJoin) -> None:
     first = 20
     push_some(join, first) if not is_self_join(join) else join.push(*[rows(5, first=first)] * 2)
     check(join)
-    if join._state.config.how.name != "inner":
+    if join._state.config.how.name != "inner" or join._state.config.reduces:
         join.push(left=rows(7, first=30), right=rows(8, first=30))
     elif not is_self_join(join):
         join.find(left=rows(7, first=30), right=rows(8, first=30)).count()

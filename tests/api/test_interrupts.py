@@ -56,6 +56,20 @@ JOINS = {
     "semi, count": {"on": "abs(l.v - r.v) <= 3", "window": sj.CountWindow(30), "how": "semi"},
     "full, cores": BAND | {"window": sj.TimeWindow(20), "how": "full", "cores": 2},
     "full, batch mode": BAND | {"window": sj.TimeWindow(20), "how": "full", "batch_rows": 50},
+    "keep": BAND | {"window": sj.TimeWindow(20), "how": "full", "keep": "nearest", "k": 2},
+    "keep, residual": BAND
+    | {"on": "l.v < r.v and l.v * r.k < 9", "window": sj.TimeWindow(20), "keep": "first"},
+    "keep, pim_tree": BAND
+    | {"window": sj.TimeWindow(20), "keep": "last", "algorithm": "pim_tree", "threads": 2},
+    "keep, count": {
+        "on": "abs(l.v - r.v) <= 3",
+        "window": sj.CountWindow(30),
+        "keep": "nearest",
+        "how": "left",
+    },
+    "keep, batch mode": BAND | {"window": sj.TimeWindow(20), "keep": "last", "batch_rows": 50},
+    "keep, tumbling": EQUAL | {"window": sj.TumblingWindow(10), "keep": "first", "how": "full"},
+    "keep, session": EQUAL | {"window": sj.SessionWindow(3), "keep": "nearest", "how": "left"},
     "full, tumbling": EQUAL | {"window": sj.TumblingWindow(10), "how": "full"},
     "full, shj": EQUAL | {"window": sj.TumblingWindow(10), "how": "full", "algorithm": "shj_jm"},
     "full, session": EQUAL | {"window": sj.SessionWindow(3), "how": "full"},

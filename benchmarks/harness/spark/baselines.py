@@ -24,10 +24,9 @@ from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
-from streamjoin.spark.api import stream_spec
+from streamjoin.spark.api import describe_result, stream_spec
 from streamjoin.spark.cores.join_core import JoinCore
 from streamjoin.spark.planning.inputs import prepare_inputs
-from streamjoin.spark.planning.results import result_struct
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.exchange import receive
@@ -141,5 +140,4 @@ def build_without_join(
     """Return what `streamjoin.spark.join` returns, with another processor in it."""
     inputs = prepare_inputs(left, right, config)
     spec = stream_spec(left.sparkSession, inputs, "auto", None, "streamjoin")
-    output = result_struct({"left": left.schema, "right": right.schema}, config)
-    return join_streams(inputs, spec, output, processor)
+    return join_streams(inputs, spec, describe_result(left, right, inputs), processor)

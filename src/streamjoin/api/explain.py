@@ -1,18 +1,25 @@
 """``explain``: how a condition is read, what is indexed, what is filtered, and why."""
 
+from contextlib import suppress
 from textwrap import wrap
 from typing import Unpack
+
+from sqlglot import exp
 
 from streamjoin.choice.advice import advise, describe_measured
 from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.choice.decision_tree import describe_tree
 from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
+from streamjoin.errors import StreamJoinError
+from streamjoin.expressions.aggregates import parse_aggregates
 from streamjoin.indexes.catalogue import BY_EQUALITY, LAZY, TWO_KEYS
 from streamjoin.options.checked import JoinOptions
+from streamjoin.options.how import INNER, How
 from streamjoin.options.options import STREAMS, StreamOptions
-from streamjoin.options.rules import check_key, check_ranges
+from streamjoin.options.rules import check_key, check_ranges, find_distance
 from streamjoin.options.signatures import show_options
 from streamjoin.options.values import ColumnPair, Ordered
+from streamjoin.plans.plan import SIDES
 from streamjoin.windows import Window
 
 ORDERS: dict[Ordered, str] = {
@@ -24,6 +31,10 @@ EMITS = {
     "close": "when a window closes: the watermark has passed its end",
     "eager": "as rows arrive",
     "auto": "as rows arrive or when a window closes, decided when it opens",
+}
+FINAL = {
+    False: "those of a left row once the watermark has passed the end of its window",
+    True: "those of a left row once it has left its window",
 }
 NEXT, WIDTH = "\n" + " " * 13, 87  # what continues a fact on the next line, and its width
 
@@ -59,6 +70,8 @@ def explain(
     index, filters = describe_index(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
+    if config.reduces and config.window is not None:
+        results = FINAL[config.is_counted]
     facts = [
         ("window", "none: two finite tables" if config.window is None else str(config.window)),
         ("time", " and ".join(config.time) if config.time else ""),
@@ -69,6 +82,9 @@ def explain(
         ("algorithm", describe_algorithm(condition, config)),
         ("tuning", describe_tuning(config)),
         ("cores", describe_cores(config)),
+        ("how", describe_how(config.how)),
+        ("keep", describe_keep(condition, config)),
+        ("aggregate", describe_aggregates(condition, config)),
         ("results", describe_emit(condition, config) if config.closes else results),
         ("threads", str(config.threads)),
     ]
@@ -91,7 +107,7 @@ def describe_algorithm(condition: Condition, config: JoinOptions) -> str:
         lines = [f"auto: {told[0]}", *told[1:], f"({describe_measured()})"]
         return NEXT.join(line for each in lines for line in wrap(each, WIDTH))
     keyed = any(not isinstance(part, Residual) for part in condition)
-    usable = keyed or config.time is not None or algorithm == "auto"
+    usable = keyed or config.is_timed or algorithm == "auto"
     check_key(algorithm, usable, config.on)
     advice = advise(algorithm, config.is_counted)
     check_ranges(algorithm, len(ranges_of(condition, config)), config.on)
@@ -109,6 +125,68 @@ def describe_emit(condition: Condition, config: JoinOptions) -> str:
     elif emit == "auto" and (config.algorithm != "auto" or condition.ranges()):
         emit = "eager"
     return EMITS[emit]
+
+
+def describe_how(how: How) -> str:
+    """Say what is returned besides pairs, or instead of them."""
+    if how is INNER:
+        return ""
+    if how.met is not None:
+        return f"{how.name}: {how.met} rows that match something, each once"
+    alone = " and ".join(side for side in SIDES if side in how.alone)
+    pairs = "pairs, and " if how.gives_pairs else ""
+    return f"{how.name}: {pairs}{alone} rows that match nothing"
+
+
+def describe_keep(condition: Condition, config: JoinOptions) -> str:
+    """Say which matches of a left row count."""
+    if config.keep == "all":
+        return ""
+    many = f"{config.k} matches" if config.k > 1 else "match"
+    which = f"the {config.keep} {many} of each left row"
+    if config.keep != "nearest":
+        return f"{which}, by {'arrival' if config.is_counted else 'time of the right row'}"
+    distance = config.nearest
+    if distance is None:
+        distance = "a distance that the types of columns tell"
+        with suppress(StreamJoinError):  # columns may be of either side before these are known
+            source = find_distance(condition, config.time is not None)
+            distance = "time" if source is None else f"abs({source.left} - {source.right})"
+    return f"{which}, by {distance}"
+
+
+def describe_aggregates(condition: Condition, config: JoinOptions) -> str:
+    """Say how aggregates over the matches of a left row are computed."""
+    if not config.aggregate:
+        return ""
+    names = ", ".join(name for name, _ in config.aggregate)
+    reason = find_need_of_pairs(condition, config)
+    if reason:
+        return f"{names}: from pairs, a block at a time, which are not kept{NEXT}({reason})"
+    parts = [f"groups of {part.sql()}" for part in condition.equalities]
+    parts += ranges_of(condition, config)
+    return (
+        f"{names}: without looking at pairs, by prefix sums and trees{NEXT}"
+        f"(right rows are sorted by {', then '.join(parts)})"
+    )
+
+
+def find_need_of_pairs(condition: Condition, config: JoinOptions) -> str:
+    """Say why aggregates need pairs; nothing if matches are ranges of sorted rows."""
+    if config.window is not None and not config.closes:
+        return "in a stream, left rows look for their matches in the index"
+    both = [part.sql() for part in condition.residuals if len(aliases(part.expression)) > 1]
+    if both:
+        return f"{both[0]} is checked for each of them"
+    ranges = ranges_of(condition, config)
+    if len(ranges) > 1:
+        return f"right rows cannot be sorted by {' and '.join(ranges)} at once"
+    for each in parse_aggregates(config.aggregate):
+        if each.function not in ("first", "last") and each.argument is not None:
+            used = {column.table.lower() for column in each.argument.find_all(exp.Column)}
+            if "l" in used:
+                return f"{each.text} is taken of left rows, too"
+    return ""
 
 
 def describe_tuning(config: JoinOptions) -> str:
@@ -138,7 +216,7 @@ def describe_index(condition: Condition, config: JoinOptions, whole: bool) -> tu
     if len(ranges) == 1:
         index = f"{index}, then {ranges[0]}" if index else ranges[0]
     elif ranges:
-        choice = describe_choice(ranges, config.algorithm, config.time is not None)
+        choice = describe_choice(ranges, config.algorithm, config.is_timed)
         index = f"{index}, then {choice}" if index else choice
         if len(ranges) > 2 or config.algorithm not in TWO_KEYS:
             checked.append("the rest of these")
@@ -167,7 +245,7 @@ def describe_whole(config: JoinOptions) -> str:
 
 def ranges_of(condition: Condition, config: JoinOptions) -> list[str]:
     """Return what rows can be sorted by."""
-    window = [] if config.time is None or config.closes else ["the time window"]
+    window = ["the time window"] if config.is_timed and not config.closes else []
     return [*(name_part(part) for part in condition.ranges()), *window]
 
 

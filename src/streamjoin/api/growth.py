@@ -61,6 +61,8 @@ def describe(config: JoinOptions, engine: Engine, rows: int) -> str:
     grown = (
         f"{rows:,} rows, over more than {MANY_WINDOWS} times {config.window}, are all still held"
     )
+    if config.reduces and not config.closes:
+        grown += ", and their matches are not given before the watermark has passed their window"
     if config.delay_us is None:
         return (
             f"{grown}, since nothing moves the watermark; pass delay='5 seconds', the longest that "

@@ -16,6 +16,8 @@ from streamjoin.joins.equality.algorithms import make_lazy
 from streamjoin.joins.equality.protocol import Lazy
 from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
+from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
+from streamjoin.joins.outcomes.aggregates.reduction import Aggregate
 from streamjoin.joins.outcomes.keep import Keep
 from streamjoin.joins.outcomes.outcome import Outcome
 from streamjoin.joins.outcomes.ranks import bind_ranking
@@ -85,7 +87,8 @@ def make_engine(
     given, all if None; with ``names_settled``, `Outcome.told` names the rows that are settled.
     """
     plan, algorithm = make_plan(config, schemas, seed, limits), config.algorithm
-    reduction = make_reduction(config, plan)
+    outcome = make_outcome(config, schemas, names)
+    reduction = make_reduction(config, plan, outcome)
     plan = replace(
         plan,
         names_rows=observer is not None,
@@ -94,7 +97,6 @@ def make_engine(
         ranked=frozenset() if reduction is None else reduction.parts,
         defers=reduction is not None and not config.closes,
     )
-    outcome = make_outcome(config, schemas, names)
     if names_settled:
         outcome.told = {"left": [], "right": []}
     schema = outcome.schema
@@ -132,8 +134,10 @@ def make_engine(
     return Engine(plan, join, outcome, order, numbers, collector, lives, reduction)
 
 
-def make_reduction(config: JoinOptions, plan: JoinPlan) -> Reduction | None:
+def make_reduction(config: JoinOptions, plan: JoinPlan, outcome: Outcome) -> Reduction | None:
     """Return what becomes of all pairs of a left row together; None if each is given by itself."""
+    if outcome.aggregation is not None:
+        return Aggregate(outcome.aggregation, outcome)
     if config.keep == "all":
         return None
     schemas = plan.schemas
@@ -143,7 +147,11 @@ def make_reduction(config: JoinOptions, plan: JoinPlan) -> Reduction | None:
 
 def make_outcome(config: JoinOptions, schemas: Schemas, names: Names | None = None) -> Outcome:
     """Make what gives pairs, and rows without one; ``names`` as in `make_engine`."""
-    return Outcome(config.how, schemas, config.indicator, config.late == "keep", names)
+    aggregation = None
+    if config.aggregate:
+        aggregation = Aggregation.bind(config.aggregate, schemas, config.time)
+    keeps_late = config.late == "keep"
+    return Outcome(config.how, schemas, config.indicator, keeps_late, aggregation, names)
 
 
 def make_closing(

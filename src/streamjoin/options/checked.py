@@ -19,6 +19,7 @@ from streamjoin.options.how import BY_NAME, INNER, How
 from streamjoin.options.options import STREAMS, Given, StreamOptions
 from streamjoin.options.ordering import Ordering
 from streamjoin.options.rules import (
+    check_aggregates,
     check_condition,
     check_emit,
     check_finite,
@@ -102,6 +103,7 @@ class JoinOptions:
         check_emit(algorithm, window, emit, optimize)
         check_tuning(algorithm, tuning, fields["threads"])
         check_kind(given, window, emit)
+        check_aggregates(fields["aggregate"], window, times)
         check_rank(fields["keep"], fields["nearest"], condition, window, times is not None)
         fields |= {
             "on": on if isinstance(on, str) else on.sql(),
@@ -172,6 +174,11 @@ class JoinOptions:
     def ends(self) -> bool:
         """Whether the end of the streams gives what was not given before."""
         return self.closes or self.reduces or bool(self.how.alone)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the window looks at event times; tables may have times without it."""
+        return self.window is not None and self.window.is_timed
 
     @property
     def is_counted(self) -> bool:

@@ -146,9 +146,13 @@ class Kinds(TypedDict, total=False):
             "all",
             'Which of the matches of a left row count: ``"all"``; ``"nearest"``, the one at the '
             'least distance (see ``nearest``); ``"first"`` or ``"last"``, by the time of the right '
-            "row. Of matches that are level, the one whose right row comes first by time counts, "
-            "then by its columns from the first on. In a stream, a left row's matches are returned "
-            "once no row that is on time can change them.",
+            "row, and in count windows by its arrival. Of matches that are level, the one whose "
+            "right row comes first by time counts, then by its columns from the first on. Tables "
+            "without a window take ``time`` for that. In a stream, a left row's matches are "
+            "returned once no row that is on time can change them: in windows of time, when the "
+            "watermark has passed the end of its window, and so not before `finish` if nothing "
+            "moves the watermark; in count windows, when it has left its window. ``how`` goes over "
+            "the matches that count; in count windows of streams, not for right rows.",
             read_keep,
         ),
     ]
@@ -164,9 +168,9 @@ class Kinds(TypedDict, total=False):
         str | None,
         Option(
             None,
-            'With ``keep="nearest"``: the distance, such as ``"abs(l.ts - r.ts)"``. Without it, '
-            "the difference in the condition's only band or, if it has none, in its only "
-            "inequality or, if it has neither, in time.",
+            'With ``keep="nearest"``: the distance, such as ``"abs(l.ts - r.ts)"``, a number or '
+            "an interval; NULL is farthest. Without it, the difference in the condition's only "
+            "band or, if it has none, in its only inequality or, if it has neither, in time.",
             read_text,
         ),
     ]
@@ -176,8 +180,12 @@ class Kinds(TypedDict, total=False):
             None,
             'Return aggregates over the matches of each left row instead of pairs: ``{"n": '
             '"count(*)", "best": "max(r.bid)"}`` adds columns ``n`` and ``best`` to left\'s. There '
-            "are count, sum, avg, min, max, first and last (by time). Left rows without matches "
-            'are returned with ``how="left"``.',
+            "are count, sum, avg, min, max, first and last (by the time of the right row), of any "
+            "expression. Types and NULLs are as in Spark; sums are exact, those of doubles have "
+            'twice their precision. Left rows without matches are returned with ``how="left"``. '
+            "Tables and windows that close are aggregated without looking at pairs if the "
+            "condition has only equalities and one band or inequality, a `TimeWindow` counted. In "
+            "a stream, a left row is returned once no row that is on time can change it.",
             read_aggregates,
             write=lambda pairs: dict(pairs) or None,
         ),

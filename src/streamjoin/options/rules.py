@@ -3,7 +3,7 @@
 Each message has the value, the rule and the way out. `values` checks each option by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from streamjoin.conditions import Band, Condition, Inequality, Residual, aliases
 from streamjoin.errors import ConditionError, StreamJoinError, WindowError
+from streamjoin.expressions.aggregates import parse_aggregates
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
 from streamjoin.options.values import GOALS, join_words, quote_words
@@ -188,6 +189,16 @@ def check_kind(given: "Given", window: Window | None, emit: str | None) -> None:
         )
 
 
+def check_aggregates(pairs: Iterable[tuple[str, str]], window: Window | None, time: Any) -> None:
+    """Refuse what is no aggregate, and ones that go by a time that is not there."""
+    for each in parse_aggregates(pairs):
+        if each.function in ("first", "last") and window is None and time is None:
+            raise StreamJoinError(
+                f"aggregate {each.name!r}: {each.text} goes by the time of right rows; pass the "
+                "time columns as time=('left_column', 'right_column')"
+            )
+
+
 def check_keep(given: "Given", window: Window | None) -> None:
     """Refuse to keep some matches of what cannot be told in time."""
     how, keep = given["how"], given["keep"]
@@ -215,7 +226,7 @@ def check_rank(
         )
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     if keep == "nearest" and nearest is None and not unknown:
-        find_distance(condition, has_time)
+        find_distance(condition, has_time, not has_arrival)
 
 
 @dataclass(frozen=True)
@@ -230,7 +241,9 @@ class Plain:
         return option is not None and self.given[name] != option.read(name, option.default)
 
 
-def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | None:
+def find_distance(
+    condition: Condition, has_time: bool, takes_time: bool = True
+) -> Band | Inequality | None:
     """Return the condition's only band, or else its only inequality; None goes by time."""
     bands = [part for part in condition.ranges() if isinstance(part, Band)]
     inequalities = [part for part in condition.ranges() if isinstance(part, Inequality)]
@@ -243,10 +256,10 @@ def find_distance(condition: Condition, has_time: bool) -> Band | Inequality | N
             f"which one counts with nearest='...', such as {texts}"
         )
     if not found and not has_time:
+        or_time = ", or pass the time columns as time=('left_column', 'right_column')"
         raise StreamJoinError(
             "keep='nearest' needs a distance, and the condition has no band and no inequality; "
-            "say what it is with nearest='...', such as 'abs(l.x - r.x)', or pass the time columns "
-            "as time=('left_column', 'right_column')"
+            f"say what it is with nearest='...', such as 'abs(l.x - r.x)'{or_time * takes_time}"
         )
     return found[0] if found else None
 

@@ -158,6 +158,11 @@ def take_rows(batch: pa.RecordBatch, rows: NDArray[Any]) -> pa.RecordBatch:
     return pc.take(batch, pa.array(rows), boundscheck=False)
 
 
+def take_array(values: pa.Array, rows: NDArray[Any]) -> pa.Array:
+    """Gather values by numbers that are known to be right."""
+    return pc.take(values, pa.array(rows), boundscheck=False)
+
+
 def copy_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a copy that shares no memory with anything else."""
     return pa.concat_batches([batch, batch.slice(0, 0)])

@@ -139,9 +139,12 @@ class JoinPlan:
         )
 
     def key_columns(self, side: Side) -> list[str]:
-        """Return the columns that a side's keys are computed from."""
+        """Return the columns of a side that keys are computed from, and that tell what matches."""
         parts: list[EqualityPart | RangePart] = [*self.equalities, *self.ranges]
-        found = [pair for part in parts for pair in columns(part.operands.expressions[side])]
+        trees = [part.operands.expressions[side] for part in parts]
+        condition = self.filters[side]
+        found = [pair for tree in trees for pair in columns(tree)]
+        found += [] if condition is None else columns(condition)
         return sorted({name for _, name in found})
 
     def needed_from(self, watermark: int) -> dict[Side, int]:

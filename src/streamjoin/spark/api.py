@@ -6,10 +6,12 @@ from functools import reduce
 from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from streamjoin.conditions import Condition
 from streamjoin.errors import SchemaError, StreamJoinError, WindowError
 from streamjoin.indexes.catalogue import LAZY
+from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.options import SPARK, Given, SparkOptions
 from streamjoin.options.rules import list_examples
@@ -19,8 +21,11 @@ from streamjoin.plans.binding import bind_order
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.explain import explain_join
 from streamjoin.spark.planning.arrival_order import (
+    NUMBERS,
+    PLACE,
     meeting_condition,
     meeting_conditions,
+    name_distance,
     number_rows,
 )
 from streamjoin.spark.planning.homes import check_reduced, limit_cores
@@ -33,12 +38,12 @@ from streamjoin.spark.planning.inputs import (
     prepare_inputs,
     range_part,
 )
-from streamjoin.spark.planning.results import result_struct
+from streamjoin.spark.planning.results import list_sides, result_schema, result_struct
 from streamjoin.spark.planning.schemas import arrow_schema
 from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.session import check_session, check_workers, demand_full_retry
 from streamjoin.spark.state.checkpoint import read_saved_table
-from streamjoin.spark.state.join_facts import Request
+from streamjoin.spark.state.join_facts import Request, describe_kind
 from streamjoin.spark.streams import ClosingProcessor, JoinProcessor, join_streams
 from streamjoin.spark.tables import join_tables
 from streamjoin.spark.tasks import choose_labels
@@ -87,9 +92,9 @@ def join(
                 "leave it out"
             )
     check_workers(left.sparkSession)
-    output = result_struct({"left": left.schema, "right": right.schema}, config)
     if left.isStreaming:
         inputs = prepare_inputs(left, right, config)
+        output = describe_result(left, right, inputs)
         spec = stream_spec(left.sparkSession, inputs, routing, cores, given["name"])
         if checkpoint is not None and spec.adapts:
             saved_table = read_saved_table(left.sparkSession, checkpoint, spec)
@@ -103,8 +108,8 @@ def join(
         return join_counted(left, right, config, given)
     else:
         inputs = prepare_inputs(left, right, config)
-        specs = table_spec(inputs, routing)
-        joined = join_tables(inputs, specs, output, cores)
+        output = describe_result(left, right, inputs)
+        joined = join_tables(inputs, table_spec(inputs, routing), output, cores)
     return filter_joined(joined, inputs)
 
 
@@ -144,6 +149,14 @@ def check_options(
     return JoinOptions.check_given(on, window, time, given, is_finite=is_finite, threads=1)
 
 
+def describe_result(left: DataFrame, right: DataFrame, inputs: Inputs) -> StructType:
+    """Return names and types of the result's columns."""
+    config, frames = inputs.config, {"left": left, "right": right}
+    structs: dict[Side, StructType] = {side: frames[side].schema for side in list_sides(config)}
+    result = result_schema(config, inputs.schemas, inputs.columns, config.ordering)
+    return result_struct(structs, result)
+
+
 def table_spec(inputs: Inputs, routing: str) -> Callable[[int], JoinSpec]:
     """Return a function that makes the spec of a table join for a number of cores."""
     plan = inputs.plan()
@@ -171,7 +184,7 @@ def make_spec(
         route_part=route_part,
         labels=labels,
         name=name,
-        request=inputs.request or Request(config.on, config.time),
+        request=inputs.request or Request(config.on, config.time, given=describe_kind(config)),
         ordering=config.ordering,
         has_fixed_cores=has_fixed_cores,
     )
@@ -192,16 +205,16 @@ def join_counted(left: DataFrame, right: DataFrame, config: JoinOptions, given: 
         {"left": arrow_schema(left.schema, "left"), "right": arrow_schema(right.schema, "right")},
     )
     numbered = number_rows(left, right, order)
-    result = result_struct({"left": left.schema, "right": right.schema}, config)
-    names = [backticks(name) for name in result.names]
     options: Any = {name: each for name, each in given.asked.items() if name != "order"}
     is_whole = needs_every_pair(config)
+    if config.keep == "nearest" and config.nearest is None:
+        options["nearest"] = name_distance(left, right, config)
+    elif is_whole:  # a row's place is its time
+        options["time"] = (PLACE, PLACE)
     meetings = [meeting_condition(*counts)] if is_whole else meeting_conditions(*counts)
-    parts = [
-        join(*numbered, on=f"({config.on}) and {meeting}", **options).select(*names)
-        for meeting in meetings
-    ]
-    return reduce(DataFrame.union, parts)
+    parts = [join(*numbered, on=f"({config.on}) and {meeting}", **options) for meeting in meetings]
+    names = [name for name in parts[0].columns if name not in NUMBERS]
+    return reduce(DataFrame.union, [part.select(*map(backticks, names)) for part in parts])
 
 
 def check_frames(left: DataFrame, right: DataFrame) -> None:

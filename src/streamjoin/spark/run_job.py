@@ -33,8 +33,8 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.jobs.job import Job, Sink, Source
 from streamjoin.jobs.patience import patience
 from streamjoin.jobs.reading import load_job as load_job
-from streamjoin.spark.api import check_options
-from streamjoin.spark.planning.results import result_struct
+from streamjoin.spark.api import check_options, describe_result
+from streamjoin.spark.planning.inputs import prepare_inputs
 from streamjoin.windows.durations import format_duration, parse_duration
 
 QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
@@ -167,7 +167,7 @@ def _make_empty_result(
     """Return a table with the columns of the result, and no row."""
     wanted = job.join
     config = check_options(left, wanted.on, wanted.window, wanted.time, wanted.given)
-    columns = result_struct({"left": left.schema, "right": right.schema}, config)
+    columns = describe_result(left, right, prepare_inputs(left, right, config))
     return spark.createDataFrame([], columns)
 
 

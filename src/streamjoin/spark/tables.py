@@ -24,6 +24,7 @@ guests elsewhere, and a pair is given where its left row is at home::
     left, left_semi     left       right                    the last parcel has probed, if left is
     right, right_anti   right      left                     stored; else with their own parcel
     full                both       both                     the same, by side
+    keep, aggregate     left       right                    left's parcel has probed
 
 So stored rows may be guests (`Role.GUEST`), and probing ones at home (`Role.LIVE`). Rows that
 cannot match anything are dealt to cores, if they are given at all.
@@ -36,6 +37,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby
 from math import ceil
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +50,7 @@ from streamjoin.errors import StreamJoinError
 from streamjoin.joins.engine import Engine, PreparedPush
 from streamjoin.joins.executor import Clock
 from streamjoin.joins.outcomes.outcome import Alone, leftovers
+from streamjoin.joins.outcomes.reduction import Reduction, reduce_all
 from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.joins.sliding.static import choose_chain
@@ -120,8 +123,8 @@ def draw_sample(frame: DataFrame, spec: JoinSpec, side: Side) -> SideSample:
 
 def find_complete(config: JoinOptions, stored: Side) -> frozenset[Side]:
     """Return the sides whose rows are at home in one core, and have all their matches there."""
-    if config.keep != "all" or config.aggregate:
-        return frozenset(["left"])
+    if config.reduces:
+        return config.how.follows | {"left"}
     return config.how.follows or frozenset([stored])
 
 
@@ -143,6 +146,9 @@ def place_tables(spec: JoinSpec, samples: dict[Side, SideSample], cores: int | N
             cores = min(max(ceil(rows / CORE_ROWS), LEAST_CORES), MOST_CORES)
     if spec.plan().longest_pause is not None:  # all rows that a session may have are in one core
         return Placement(stored, RoutingTable.even(cores if spec.routing == "hash" else 1))
+    if spec.config.reduces and "right" in spec.config.how.follows:
+        # A right row that one core does not keep may be kept by another: all meet in one.
+        return Placement(stored, RoutingTable.even(cores if spec.is_hashed else 1))
     if spec.routing == "split" or cores == 1:
         return Placement(stored, RoutingTable.split(cores))
     # Probing rows are work too: where they crowd, cells should be small.
@@ -154,7 +160,7 @@ def choose_stored(spec: JoinSpec, samples: dict[Side, SideSample]) -> Side:
     """Return the smaller side, unless every core would have to store all of it, and it is large."""
     stored: Side = min(SIDES, key=lambda side: samples[side].rows)
     config = spec.config
-    if config.keep != "all" or config.aggregate:
+    if config.reduces:
         return "right"  # a left row's matches are compared once it has probed them all
     is_everywhere = spec.routing == "split" and stored not in find_complete(config, stored)
     return OTHER[stored] if is_everywhere and samples[stored].rows > CORE_ROWS else stored
@@ -321,7 +327,10 @@ class TableCores:
             batch = push.prepared[probing]
             if len(batch) and any(held.values()):
                 windows = windows or StoredRows(engine, self.spec.make_manager(engine), held, batch)
-                yield from windows.join(batch, are_guests)
+                if engine.reduction is None:
+                    yield from windows.join(batch, are_guests)
+                else:
+                    yield from windows.reduce(batch, engine.reduction)
             if probing in follows and not are_guests:
                 yield from leftovers({probing: batch})
         for batch in held[Role.STORE]:
@@ -360,6 +369,14 @@ class StoredRows:
             is_left_guest = are_guests if batch.side == "left" else role == Role.GUEST
             deliver = self.outcome.claim if self.is_full and is_left_guest else None
             yield from self.manager.probe_targets([(batch, windows)], deliver)
+
+    def reduce(self, batch: Prepared, reduction: Reduction) -> Iterator[Any]:
+        """Let left rows probe, and give what becomes of all their matches: they are all here."""
+        self.manager.sort_batches([batch])
+        windows = [window for each in self.windows.values() for window in each]
+        reducer = reduction.begin(batch)
+        found = self.manager.probe_targets([(batch, windows)], reducer.reduce)
+        yield from reduce_all(reducer, found).finish(self.manager.deliver)
 
 
 def mark_no_home(_: Side, ordinals: Keys) -> Flags:

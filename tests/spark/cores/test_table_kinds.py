@@ -15,6 +15,7 @@ from streamjoin.plans.plan import SIDES
 from streamjoin.spark import tables
 from streamjoin.spark.routing import exchange
 from streamjoin.spark.routing import table as routing_table
+from tests.joins.outcomes.kept import DISTANCES
 from tests.joins.small_streams import (
     CONDITIONS,
     SCHEMA,
@@ -28,7 +29,7 @@ from tests.oracle import join_by_time
 from tests.spark.in_process import join_tables, make_join
 from tests.spark.kinds import HOW, ids_of, kind_of
 
-examples = settings(max_examples=120)
+examples = settings(max_examples=100)
 everyhow = st.sampled_from(HOW)
 routings = st.sampled_from(["auto", "hash", "range", "range", "split"])
 
@@ -101,6 +102,79 @@ def test_sessions_give_what_they_give_in_process(sides, name, how, routing, core
     make = spread(on, routing, how=how, **options)
     inner = sj.join_tables(left, right, on, **options)
     check(make, *sides, cores, seed, ids_of(inner), how)
+
+
+@examples
+@given(
+    streams(),
+    st.sampled_from(sorted(DISTANCES)),
+    everyhow,
+    st.sampled_from(["nearest", "first", "last"]),
+    st.integers(1, 3),
+    routings,
+    st.integers(1, 5),
+    st.integers(0, 999),
+)
+def test_what_is_kept_is_what_is_kept_in_process(sides, name, how, keep, k, routing, cores, seed):
+    on = CONDITIONS[name][0]
+    nearest = {"nearest": DISTANCES[name][0]} if keep == "nearest" else {}
+    options = {"how": how, "keep": keep, "k": k, "time": "t", **nearest}
+    found = join_tables(spread(on, routing, **options), *map(table, sides), cores, seed)
+    assert ids_of(found) == ids_of(sj.join_tables(*map(table, sides), on, **options))
+
+
+WINDOWS = [
+    {},
+    {"window": sj.TimeWindow(before=5, after=2)},
+    {"window": sj.TumblingWindow("7 ms")},
+    {"window": sj.SessionWindow("2 ms")},
+]
+AGGREGATES = {
+    "n": "count(*)",
+    "few": "count(r.a)",
+    "most": "max(r.x)",
+    "sum": "sum(r.b)",
+    "both": "sum(l.a * r.b)",
+    "first": "first(r.id)",
+    "mean": "avg(r.b)",
+}
+
+
+@examples
+@given(
+    streams(),
+    conditions,
+    st.sampled_from(["inner", "left"]),
+    st.sampled_from(WINDOWS),
+    routings,
+    st.integers(1, 5),
+    st.integers(0, 999),
+)
+def test_aggregates_are_those_in_process(sides, name, how, window, routing, cores, seed):
+    on, options = CONDITIONS[name][0], {"how": how, "time": "t", "aggregate": AGGREGATES, **window}
+    found = join_tables(spread(on, routing, **options), *map(table, sides), cores, seed)
+    expected = sj.join_tables(*map(table, sides), on, **options)
+    assert found.schema.names == expected.schema.names
+    rows = [Counter(map(repr, each.to_pylist())) for each in (found, expected)]
+    assert rows[0] == rows[1]
+
+
+@examples
+@given(
+    streams(),
+    st.sampled_from(sorted(DISTANCES)),
+    everyhow,
+    st.sampled_from(WINDOWS[1:]),
+    st.sampled_from(["nearest", "first", "last"]),
+    st.integers(1, 4),
+    st.integers(0, 999),
+)
+def test_what_is_kept_in_windows(sides, name, how, window, keep, cores, seed):
+    on = CONDITIONS[name][0]
+    nearest = {"nearest": DISTANCES[name][0]} if keep == "nearest" else {}
+    options = {"how": how, "keep": keep, "time": "t", **nearest, **window}
+    found = join_tables(spread(on, "auto", **options), *map(table, sides), cores, seed)
+    assert ids_of(found) == ids_of(sj.join_tables(*map(table, sides), on, **options))
 
 
 @pytest.mark.parametrize("heavy", [0.0, 0.5])

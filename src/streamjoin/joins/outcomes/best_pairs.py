@@ -27,12 +27,18 @@ class Kept:
 
 def keep_best(ranking: Ranking, k: int, found: Found, name_left: NameLeft) -> Iterator[Kept]:
     """Yield the best pairs of each block of what was found; ``name_left`` names left rows."""
+    schema = found.batch.plan.schemas["right"]
     for probes, rows in confirm_pairs(found):
         lefts = name_left(found, probes, rows).astype(np.int64)
         ranks = ranking.of(found, probes, rows)
 
-        def fetch(pairs: Positions, probes: RowIds = probes, rows: RowIds = rows) -> pa.RecordBatch:
-            return rows_of_pairs(found, probes[pairs], rows[pairs], "right")
+        def fetch(
+            pairs: Positions,
+            names: tuple[str, ...],
+            probes: RowIds = probes,
+            rows: RowIds = rows,
+        ) -> pa.RecordBatch:
+            return rows_of_pairs(found, probes[pairs], rows[pairs], "right", names)
 
-        best = select(lefts, ranks, k, fetch)
+        best = select(lefts, ranks, k, schema, fetch)
         yield Kept(found, lefts[best], ranks[best], probes[best], rows[best])

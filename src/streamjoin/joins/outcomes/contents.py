@@ -1,8 +1,8 @@
 """The order of rows by their columns, from the first on: what decides where ranks are level.
 
-Rows become dense numbers: equal rows have equal numbers, and a row that comes earlier has a lower
-one. NULL comes first, NaN after all numbers; texts go by their bytes. Arrow ranks most types; the
-others are taken apart until it can::
+The values of a column become dense numbers: equal ones have equal numbers, and one that comes
+earlier has a lower one. NULL comes first, NaN after all numbers; texts go by their bytes. Arrow
+ranks most types; the others are taken apart until it can::
 
     struct        its fields, one after the other
     list, map     the numbers of its elements, written so that bytes compare as they do
@@ -12,31 +12,43 @@ others are taken apart until it can::
 -0.0 equals 0.0, as in SQL; rows that differ in nothing else are ordered by the sign at last, so
 that which of them comes first does not depend on how they came.
 
-Cost: a sort per column, of the rows that are level only.
+Cost: a sort per column, of the rows that are level so far.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from streamjoin.expressions.datatypes import without_extension
 from streamjoin.kernels.compile import Keys
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.sort_keys import encode, numpy_of
 
+FetchColumns = Callable[[tuple[str, ...]], pa.RecordBatch]
 INTERVAL = np.dtype([("months", np.int32), ("days", np.int32), ("nanoseconds", np.int64)])
 
 
-def number_rows(rows: pa.RecordBatch) -> Keys:
-    """Return the place of each row in the order of rows; equal rows share one."""
-    columns = [number_values(column) for column in rows.columns]
-    columns += [
-        np.signbit(zeros).astype(np.int64) for each in rows.columns for zeros in find_zeros(each)
-    ]
-    return number_tuples(columns, rows.num_rows)
+def order_of_columns(schema: pa.Schema) -> Iterator[Callable[[FetchColumns], Keys]]:
+    """Give what numbers rows by each column in turn, and by the signs of zeros at last."""
+    for name in schema.names:
+        yield partial(number_column, name)
+    for each in schema:
+        if pa.types.is_floating(each.type):
+            yield partial(number_signs, each.name)
+
+
+def number_column(name: str, fetch: FetchColumns) -> Keys:
+    """Return the place of each row in the order of a column."""
+    return number_values(fetch((name,)).column(0))
+
+
+def number_signs(name: str, fetch: FetchColumns) -> Keys:
+    """Return 1 for 0.0, and 0 for -0.0; other values that are level have the same sign."""
+    values = numpy_of(fetch((name,)).column(0).cast(pa.float64()), 0.0)
+    return (~np.signbit(values)).astype(np.int64)
 
 
 def number_tuples(columns: list[Keys], size: int) -> Keys:
@@ -98,9 +110,3 @@ def write_lists(lists: pa.Array) -> pa.Array:
     size = pa.array(8 * (offsets - offsets[0]))
     buffers = [None, size.buffers()[1], pa.py_buffer(numbers.tobytes())]
     return pa.Array.from_buffers(pa.large_binary(), len(lists), buffers)
-
-
-def find_zeros(values: pa.Array) -> Iterator[NDArray[np.float64]]:
-    """Give the values of a column in which 0.0 and -0.0 are not the same."""
-    if pa.types.is_floating(values.type):
-        yield numpy_of(values.cast(pa.float64()), 0.0)

@@ -11,12 +11,13 @@ doubled, so memory follows the result and not the number of pairs::
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamjoin.indexes.matches import Matches
 from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
 from streamjoin.joins.outcomes.kept_store import KeptStore
 from streamjoin.joins.outcomes.ranks import Ranking
@@ -59,8 +60,11 @@ class KeepReducer:
         key = id(found.batch), id(found.subwindow)
         if key not in self._numbers:
             self._numbers[key] = len(self.sources)
-            self.sources.append(found)
-        self.parts.append((self._numbers[key], partial))
+            nothing = np.empty(0, np.int64)
+            matches = Matches(nothing, nothing, nothing.astype(np.int32))
+            self.sources.append(replace(found, matches=matches))  # which may be large
+        number = self._numbers[key]
+        self.parts.append((number, replace(partial, found=self.sources[number])))
         self.waiting += partial.lefts.size
         if self.waiting > self.most:
             self._compact()
@@ -77,19 +81,20 @@ class KeepReducer:
             for name in ("lefts", "ranks", "probes", "rows")
         )
 
-        def fetch(pairs: Positions) -> pa.RecordBatch:
+        def fetch(pairs: Positions, names: tuple[str, ...]) -> pa.RecordBatch:
             places, parts = [], []
             for number in np.unique(source[pairs]):
                 at = np.flatnonzero(source[pairs] == number)
                 of_it = pairs[at]
                 parts.append(
-                    rows_of_pairs(self.sources[number], probes[of_it], rows[of_it], "right")
+                    rows_of_pairs(self.sources[number], probes[of_it], rows[of_it], "right", names)
                 )
                 places.append(at)
             whole = in_one_piece(parts, parts[0].schema)
             return take_rows(whole, np.argsort(np.concatenate(places)))
 
-        best = select(lefts, ranks, self.k, fetch)
+        schema = self.sources[0].batch.plan.schemas["right"]
+        best = select(lefts, ranks, self.k, schema, fetch)
         source = source[best]
         self.parts = []
         for number in np.unique(source):

@@ -17,7 +17,6 @@ Invariants, asserted by ``check``:
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,11 @@ class KeptStore:
         lefts = np.concatenate([each.lefts for each in segments])
         ranks = np.concatenate([each.ranks for each in segments])
         right = in_one_piece([each.right for each in segments], self.schema)
-        best = select(lefts, ranks, self.k, partial(take_rows, right))
+
+        def fetch(pairs: Positions, names: tuple[str, ...]) -> pa.RecordBatch:
+            return take_rows(right.select(names), pairs)
+
+        best = select(lefts, ranks, self.k, self.schema, fetch)
         return Segment(lefts, ranks, right).take(best)
 
     def take(self, left: Prepared, deliver: Deliver) -> Iterator[Any]:

@@ -17,7 +17,7 @@ if they are asked for: ``_match`` (``both``, ``left_only``, ``right_only``), and
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,9 @@ from streamjoin.plans.batches import joined_schema, take_rows
 from streamjoin.plans.marks import SomeMarks, read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
+
+if TYPE_CHECKING:
+    from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
 
 MATCH, LATE = "_match", "_late"
 BOTH = "both"
@@ -65,6 +68,7 @@ class Outcome:
     schemas: Schemas
     indicator: bool = False
     keeps_late: bool = False
+    aggregation: "Aggregation | None" = None  # then rows are those of left, with aggregates
     names: Names | None = None  # the columns of each side that are given; all if None
     home: str | None = None  # a column of left rows that tells whether their pairs are given here
     settled: list[Settled] = field(default_factory=list)  # since the last `keep`
@@ -80,8 +84,10 @@ class Outcome:
         columns = joined_schema(
             *map(optional, (given["left"], given["right"]), SIDES, [self.how] * 2)
         )
-        if self.how.one_side is not None:
-            columns = given[self.how.one_side]
+        if self.one_side is not None:
+            columns = given[self.one_side]
+        if self.aggregation is not None:
+            columns = pa.schema([*columns, *self.aggregation.fields])
         extra = [pa.field(MATCH, pa.string())] if self.indicator else []
         extra += [pa.field(LATE, pa.bool_())] if self.keeps_late else []
         for each in extra:
@@ -93,9 +99,20 @@ class Outcome:
         self.schema = pa.schema([*columns, *extra])
 
     @property
+    def one_side(self) -> Side | None:
+        """The side whose columns are the result, aggregates aside, if the other has none in it."""
+        return self.how.one_side if self.aggregation is None else "left"
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides whose columns are in the result."""
+        return self.how.sides if self.aggregation is None else ("left",)
+
+    @property
     def is_inner(self) -> bool:
         """Whether nothing but pairs is given, with no columns beside theirs."""
-        return not (self.how.follows or self.indicator or self.keeps_late)
+        has_more = self.indicator or self.keeps_late or self.aggregation is not None
+        return not (self.how.follows or has_more)
 
     def joined(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
         """Return pairs, given by their two halves."""
@@ -108,10 +125,18 @@ class Outcome:
         """Return rows with the columns of a side that are given."""
         return rows if self.names is None else rows.select(self.names[side])
 
+    def aggregated(self, left: pa.RecordBatch, aggregates: list[pa.Array]) -> pa.RecordBatch:
+        """Return left rows with their aggregates."""
+        columns = self.select("left", left).columns
+        arrays = [*columns, *aggregates, *self._extra(left.num_rows, BOTH)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
     def alone(self, side: Side, rows: pa.RecordBatch, are_late: bool = False) -> pa.RecordBatch:
         """Return rows of one side, with NULL for the other."""
         columns = {side: self.select(side, rows).columns}
-        if self.how.one_side is None:
+        if self.aggregation is not None:
+            columns["right"] = self.aggregation.of_nothing(rows.num_rows)
+        elif self.one_side is None:
             missing = [pa.nulls(rows.num_rows, each.type) for each in self.given[OTHER[side]]]
             columns[OTHER[side]] = missing
         arrays = [array for each in SIDES for array in columns.get(each, ())]
@@ -205,7 +230,7 @@ class Outcome:
             self.settled.append(alone.settled)
         if self.told is not None and alone.ordinals is not None:
             self.told[alone.side].append(alone.ordinals)
-        if not alone.rows.num_rows or alone.side not in self.how.sides:
+        if not alone.rows.num_rows or alone.side not in self.sides:
             return []
         if self.keeps_late if alone.are_late else alone.side in self.how.alone:
             return [self.alone(alone.side, alone.rows, alone.are_late)]

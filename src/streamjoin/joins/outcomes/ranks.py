@@ -291,7 +291,7 @@ def bind_distance(config: JoinOptions, condition: Condition, plan: JoinPlan) -> 
     """Return the distance that is asked for, or the one that suggests itself."""
     if config.nearest is not None:
         return bind_written(config.nearest, plan.schemas)
-    source = find_distance(condition, config.time is not None)
+    source = find_distance(condition, config.time is not None, not config.is_counted)
     if source is None:
         if plan.time_part is not None:
             return KeyDistance(plan.time_part, False)

@@ -31,7 +31,8 @@ The contract, for a new reduction (`keep.Keep` is one):
   left and right rows that no kept pair has are given by `outcome.leftovers`, or when they leave. A
   reduction that gives other rows yields `Delivery(matches, rows)`, and settles the left rows that
   are in them by `outcome.settle_left`; the others come to `Outcome.alone` as usual.
-* `Reduction.match(sides)` may find kept pairs without a search, as `Found`s. None where it cannot.
+* `Reduction.match(sides)` may find kept pairs without a search, as `Found`s, or give the rows of
+  the result, as `Delivery`. None where it cannot.
 * `Reduction.open_store` is for count windows, where pairs come as rows arrive; see `Store`.
 
 Who calls it: `tumbling.closed.ClosedRows.join` for tables, tumbling and session windows;
@@ -47,6 +48,7 @@ import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
 from streamjoin.joins.pairs.candidates import Found
+from streamjoin.joins.pairs.deliver import Delivery
 from streamjoin.kernels.compile import Keys, RowIds
 from streamjoin.keys.operands import Side
 from streamjoin.plans.prepared import Prepared, without_residuals
@@ -118,8 +120,8 @@ class Reduction(Protocol):
         """Begin with a closed set of left rows."""
         ...
 
-    def match(self, sides: Sides, threads: int) -> Iterator[Found] | None:
-        """Find what is kept of a closed set without a search; None where only a search tells."""
+    def match(self, sides: Sides, threads: int) -> Iterator[Found | Delivery] | None:
+        """Find what is given of a closed set without a search; None where only a search tells."""
         ...
 
     def open_store(self, schema: pa.Schema) -> Store:
@@ -145,7 +147,7 @@ def reduce_set(
     kept = reduction.match(sides, threads)
     if kept is not None:
         for found in kept:
-            yield from deliver(found)
+            yield from [found] if isinstance(found, Delivery) else deliver(found)
         return
     reducer = reduction.begin(sides["left"])
     yield from reduce_all(reducer, find(reducer.reduce)).finish(deliver)

@@ -7,22 +7,23 @@ of each group the k best are found in one pass, kept in order while it goes on::
     rank   4,0  2,9  7,1  3,3  4,0
     best   2,9  4,0  |  3,3             the last of group 5 is level with the second best
 
-What is level at the k-th place is decided by the columns of the right rows, which are fetched for
-these pairs alone.
+What is level at the k-th place is decided by the columns of the right rows, one after the other as
+long as any are level, and fetched for these pairs alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.joins.outcomes.contents import number_rows
+from streamjoin.joins.outcomes.contents import order_of_columns
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.keys.radix_sort import sort_with_rows
 
 Ranks = NDArray[np.int64]  # a row of keys per pair
-Fetch = Callable[[Positions], pa.RecordBatch]  # the right rows of some pairs
+Fetch = Callable[[Positions, tuple[str, ...]], pa.RecordBatch]  # columns of right rows of pairs
 MANY = 16  # best pairs from which on groups are sorted first
 
 
@@ -89,8 +90,11 @@ def choose(
     return chosen[:chosen_count], level[:level_count], groups[:level_count], seats[:group]
 
 
-def select(lefts: Keys, ranks: Ranks, k: int, fetch: Fetch) -> Positions:
-    """Return the k best pairs of each left row, ordered by left row."""
+def select(lefts: Keys, ranks: Ranks, k: int, schema: pa.Schema, fetch: Fetch) -> Positions:
+    """Return the k best pairs of each left row, ordered by left row.
+
+    ``schema`` is that of right rows, which ``fetch`` gives.
+    """
     if k > MANY:
         order: RowIds | Positions = np.lexsort((*ranks.T[::-1], lefts))
         ordered = lefts[order]
@@ -101,9 +105,29 @@ def select(lefts: Keys, ranks: Ranks, k: int, fetch: Fetch) -> Positions:
     chosen, level, groups, seats = choose(ordered, order, ranks, k)
     if not level.size:
         return chosen
-    contents = number_rows(fetch(level))
-    by_group = np.lexsort((contents, groups))
-    begins = np.searchsorted(groups, np.arange(seats.size))  # groups ascend
-    seated = np.arange(level.size) - begins[groups] < seats[groups]
-    chosen = np.concatenate([chosen, level[by_group[seated]]])
+    chosen = np.concatenate([chosen, *choose_by_columns(level, groups, seats, schema, fetch)])
     return chosen[np.argsort(lefts[chosen], kind="stable")]
+
+
+def choose_by_columns(
+    level: Positions, groups: Positions, seats: Positions, schema: pa.Schema, fetch: Fetch
+) -> Iterator[Positions]:
+    """Choose of pairs that are level, column by column, as long as any are; see `choose`."""
+    for number_column in order_of_columns(schema):
+        numbers = number_column(partial(fetch, level))
+        order = np.lexsort((numbers, groups))
+        level, groups, numbers = level[order], groups[order], numbers[order]
+        begins = np.searchsorted(groups, np.arange(seats.size))
+        last = numbers[begins + seats - 1][groups]  # of the pair on the last seat
+        is_better, is_level = numbers < last, numbers == last
+        yield level[is_better]
+        seats = seats - np.bincount(groups[is_better], minlength=seats.size)
+        is_settled = np.bincount(groups[is_level], minlength=seats.size) == seats
+        yield level[is_level & is_settled[groups]]
+        still = is_level & ~is_settled[groups]
+        if not still.any():
+            return
+        numbering = np.cumsum(~is_settled) - 1
+        level, groups, seats = level[still], numbering[groups[still]], seats[~is_settled]
+    begins = np.searchsorted(groups, np.arange(seats.size))  # equal rows: any of them will do
+    yield level[np.arange(level.size) - begins[groups] < seats[groups]]

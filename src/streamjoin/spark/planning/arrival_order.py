@@ -15,12 +15,17 @@ nothing. It is slower: neither end bounds the pairs that the other lets through.
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from streamjoin.conditions import sqltext
 from streamjoin.keys.operands import OTHER, Side
+from streamjoin.options.checked import JoinOptions
+from streamjoin.options.rules import find_distance
 from streamjoin.plans.plan import SIDES
 from streamjoin.spark.planning.computed_keys import ALIASES
 from streamjoin.spark.planning.inputs import backticks
+from streamjoin.spark.planning.schemas import arrow_schema
 
 PLACE, MET = "__streamjoin_place", "__streamjoin_met"
+NUMBERS = {name + suffix for name in (PLACE, MET) for suffix in ("", "_right")}  # once joined
 
 
 def meeting_conditions(left: int, right: int) -> tuple[str, str]:
@@ -34,6 +39,14 @@ def meeting_conditions(left: int, right: int) -> tuple[str, str]:
 def meeting_condition(left: int, right: int) -> str:
     """Return one condition over the numbered tables that says what both say together."""
     return f"r.{PLACE} >= l.{MET} - {right} and l.{PLACE} >= r.{MET} - {left}"
+
+
+def name_distance(left: DataFrame, right: DataFrame, config: JoinOptions) -> str:
+    """Return the distance of ``keep="nearest"``, which the meeting would hide."""
+    schemas = arrow_schema(left.schema, "left"), arrow_schema(right.schema, "right")
+    part = find_distance(config.condition(*schemas), has_time=False)
+    assert part is not None  # otherwise it was refused
+    return f"abs({sqltext.difference(part.left, part.right)})"
 
 
 def number_rows(

@@ -11,11 +11,12 @@ it knows; Python sees columns only::
 That is an inner join. Where rows are given that match nothing, none of them may be left out before
 the join: a column says which of them may match. And where it counts whether a row matches, or which
 of its matches are kept, nothing may be left out after the join: the cores check the pairs
-(`pair_conditions`).
+(`pair_expressions`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -24,19 +25,20 @@ from sqlglot import exp
 
 from streamjoin.conditions import Band, Condition, Equality, Inequality, NotEqual, Residual
 from streamjoin.errors import SchemaError, StreamJoinError
-from streamjoin.expressions.parsing import read_expression, sides
+from streamjoin.expressions.aggregates import parse_aggregates
+from streamjoin.expressions.parsing import qualify, read_expression, sides
 from streamjoin.joins.outcomes.outcome import MATCH
-from streamjoin.keys.operands import Side, quoted
+from streamjoin.keys.operands import Schemas, Side, quoted
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
 from streamjoin.plans.binding import bind
 from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.spark.planning.computed_keys import ALIASES, KEY, ComputedKeys, Keyed, spark_text
-from streamjoin.spark.planning.pair_conditions import PairConditions
+from streamjoin.spark.planning.pair_expressions import PairExpressions
 from streamjoin.spark.planning.schemas import arrow_schema, joined_names
 from streamjoin.spark.session import semantic_settings
-from streamjoin.spark.state.join_facts import Request
+from streamjoin.spark.state.join_facts import Request, describe_kind
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,11 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
             pairwise.append(read_expression(each.sql(), schemas["left"], schemas["right"]))
     inside: list[Residual] = []
     residuals = [spark_text(tree) for tree in pairwise]
+    kept: dict[str, Any] = {}
     if needs_every_pair(config):
-        pairs = PairConditions(keys, left.sparkSession)
-        inside, residuals = [pairs.bind(tree) for tree in pairwise], []
+        pairs = PairExpressions(keys, left.sparkSession)
+        inside = [Residual(pairs.bind(tree, "condition")) for tree in pairwise]
+        residuals, kept = [], bind_kept(config, pairs, schemas)
     computed = Condition(
         tuple(part for part in parts if isinstance(part, Equality)),
         tuple(part for part in parts if isinstance(part, Band)),
@@ -116,7 +120,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         tuple(part for part in parts if isinstance(part, NotEqual)),
         (*(Residual(flag) for flag in keys.flags()), *inside),
     )
-    has_key = bool(parts) or config.time is not None
+    has_key = bool(parts) or config.is_timed
     check_equality(config.algorithm, bool(computed.equalities), config.on)
     check_key(config.algorithm, has_key, config.on)
     columns = {side: tuple(schema.names) for side, schema in schemas.items()}
@@ -128,14 +132,30 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
     return Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
-        replace(config, on=computed.sql(), time=time),
+        replace(config, on=computed.sql(), time=time, **kept),
         keys.schemas,
         tuple(each for each in conditions if each[0] not in counted),
         tuple(item for names in keys.names.values() for item in names.items()),
         tuple(residuals),
         tuple(each for each in conditions if each[0] in counted),
-        Request(config.on, config.time, read, settings),
+        Request(config.on, config.time, read, settings, describe_kind(config)),
     )
+
+
+def bind_kept(config: JoinOptions, pairs: PairExpressions, schemas: Schemas) -> dict[str, Any]:
+    """Return distance and aggregates over columns that the cores have."""
+    left, right = schemas["left"], schemas["right"]
+    nearest = config.nearest
+    if nearest is not None:
+        nearest = pairs.bind(read_expression(nearest, left, right), "nearest")
+    aggregates = []
+    for each in parse_aggregates(config.aggregate):
+        text = each.text
+        if each.argument is not None:
+            argument = pairs.bind(qualify(each.argument, left, right), f"aggregate {each.name!r}")
+            text = f"{each.function}({argument})"
+        aggregates.append((each.name, text))
+    return {"nearest": nearest, "aggregate": tuple(aggregates)}
 
 
 def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:
@@ -150,9 +170,7 @@ def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:
 
 def needs_every_pair(config: JoinOptions) -> bool:
     """Whether it must be known inside the join which pairs match: not if pairs are all there is."""
-    return bool(
-        config.how.follows or config.keep != "all" or config.aggregate or config.late == "keep"
-    )
+    return bool(config.how.follows) or config.reduces or config.late == "keep"
 
 
 def choose_routing(

@@ -21,8 +21,7 @@ from streamjoin.joins.pairs.deliver import Names
 from streamjoin.keys.operands import Schemas, Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.ordering import Ordering
-from streamjoin.plans.plan import SIDES
-from streamjoin.spark.planning.schemas import arrow_schema, joined_names
+from streamjoin.spark.planning.schemas import joined_names
 
 
 def list_sides(config: JoinOptions) -> tuple[Side, ...]:
@@ -46,14 +45,11 @@ def result_schema(
     return pa.schema([*fields, *([] if ordering is None else ordering.fields())])
 
 
-def result_struct(structs: Mapping[Side, StructType], config: JoinOptions) -> StructType:
-    """Return Spark's types of results, given those of both inputs.
+def result_struct(structs: Mapping[Side, StructType], result: pa.Schema) -> StructType:
+    """Return Spark's types of results; ``structs`` are those of the sides whose columns they have.
 
     Every column may be NULL: rows that carry metrics have no values.
     """
-    schemas = {side: arrow_schema(struct, side) for side, struct in structs.items()}
-    names = {side: tuple(schemas[side].names) for side in SIDES}
-    result = result_schema(config, schemas, names, config.ordering)
-    kinds = [field.dataType for side in list_sides(config) for field in structs[side].fields]
-    kinds += [from_arrow_type(field.type) for field in list(result)[len(kinds) :]]
+    kinds = [field.dataType for struct in structs.values() for field in struct.fields]
+    kinds += [from_arrow_type(field.type, True) for field in list(result)[len(kinds) :]]
     return StructType([StructField(*field) for field in zip(result.names, kinds, strict=True)])

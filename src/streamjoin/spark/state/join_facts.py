@@ -15,7 +15,7 @@ computed key, also the columns that it is made of.
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -69,15 +69,16 @@ class Request:
     time: tuple[str, str] | None
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()  # computed keys, and the columns they read
     settings: tuple[tuple[str, str], ...] = ()  # of the session; none if Spark evaluates nothing
+    given: Facts = field(default_factory=dict)  # what the result is, see `describe_kind`
 
 
 def describe_columns(schema: pa.Schema, request: Request) -> list[list[str]]:
     """Return name and type of each column; for computed keys, also what they are made of."""
     sources = dict(request.keys)
     columns = []
-    for field in schema:
-        names, text = sources.get(field.name, ()), type_name(field.type)
-        columns.append([field.name, f"{text} of {', '.join(names)}" if names else text])
+    for each in schema:
+        names, text = sources.get(each.name, ()), type_name(each.type)
+        columns.append([each.name, f"{text} of {', '.join(names)}" if names else text])
     return columns
 
 

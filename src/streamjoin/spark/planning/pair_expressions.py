@@ -1,8 +1,9 @@
-"""Conditions on pairs for the cores: where it counts whether rows match, Spark cannot check later.
+"""Expressions over pairs for the cores: conditions that Spark cannot check later, and distances.
 
 After an inner join, Spark may drop pairs by whatever no key answers. A row without a match must
 know of each pair whether it counts, so there the cores check. What concerns one side alone is still
-Spark's, computed before the join, as keys are; only what brings both together is evaluated here::
+Spark's, computed before the join, as keys are; only what brings both together is evaluated here, be
+it a condition, a distance (``nearest``) or what an aggregate is taken of::
 
     abs(ln(l.a) - sqrt(r.b)) * 2 > r.c      abs(l.`key 0` - r.`key 0`) * 2 > r.c
     l.ts - r.ts > interval 1 day            l.`key 1` - r.`key 1` > interval 1 day   by local time
@@ -21,7 +22,6 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
-from streamjoin.conditions import Residual
 from streamjoin.conditions.atoms import NO_OPERAND
 from streamjoin.conditions.sqltext import canonical
 from streamjoin.errors import ConditionError, SchemaError, UnsupportedExpressionError
@@ -51,16 +51,19 @@ WAYS = (
 )
 
 
-class PairConditions:
-    """Turns conditions on pairs into what the cores evaluate; see the module docstring."""
+class PairExpressions:
+    """Turns expressions over pairs into what the cores evaluate; see the module docstring."""
 
     def __init__(self, keys: ComputedKeys, spark: SparkSession) -> None:
-        self.keys, self.written = keys, ""  # the condition that is looked at
+        self.keys, self.written = keys, ""  # what is looked at
         self.raises = str(spark.conf.get(ANSI)).lower() == "true"  # otherwise errors are NULL
 
-    def bind(self, tree: exp.Expression) -> Residual:
-        """Return a qualified condition over columns that the cores have, and Spark's answers."""
-        self.written = written = canonical(tree)
+    def bind(self, tree: exp.Expression, role: str) -> str:
+        """Return a qualified expression over columns that the cores have, with Spark's answers.
+
+        ``role`` says what it is, for messages.
+        """
+        self.written = written = f"{role} {canonical(tree)!r}"
         odd = tree.find(*NO_OPERAND)
         if odd is not None:
             raise refuse(canonical(odd), written)
@@ -75,7 +78,7 @@ class PairConditions:
         found: Iterator[Any] = read_expression(bound, schemas["left"], schemas["right"]).walk()
         for node in found:
             self._check_types(node)
-        return Residual(bound)
+        return bound
 
     def _split(self, node: exp.Expression, guards: Guards) -> exp.Expression:
         """Replace all that concerns one side by columns."""
@@ -159,8 +162,8 @@ def is_zoned(kind: pa.DataType) -> bool:
 def refuse(what: str, written: str) -> ConditionError:
     """Return the error for a condition that the cores cannot evaluate."""
     return ConditionError(
-        f"the condition {written!r} is about both rows of a pair, and whether these match has to "
-        f"be known inside the join, which does not evaluate {what}; {WAYS}"
+        f"the {written} is about both rows of a pair, and what it says has to be known inside the "
+        f"join, which does not evaluate {what}; {WAYS}"
     )
 
 
