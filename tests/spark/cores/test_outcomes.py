@@ -30,7 +30,7 @@ from tests.spark.cores.test_join_core import (  # noqa: F401
 from tests.spark.cores.test_row_lives import EQUAL, PREDICATES, RESIDUAL, SAME
 from tests.spark.in_process import Cluster, Luck, make_join
 
-random = settings(max_examples=150, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+random = settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 UNLUCKY = Luck(workers=3, failures=0.2, restarts=0.1)
 AT_END = 10**6  # a watermark after all rows
 
@@ -407,11 +407,7 @@ def test_the_best_pairs_are_kept(seed, how, name, keep, k, cores, delay, window)
         cores = 1
     nearest, distance = DISTANCES[name]
     options = {"nearest": nearest} if nearest and keep == "nearest" else {}
-    kind = {
-        "time": sj.TimeWindow(before=3, after=4),
-        "tumbling": sj.TumblingWindow(5),
-        "session": sj.SessionWindow(2),
-    }[window]
+    kind, meets = windows_of(window)
     join = make_join(on, TIMED, cores, how=how, keep=keep, k=k, window=kind, time="t", **options)
 
     def due(side, row, watermark):
@@ -420,16 +416,75 @@ def test_the_best_pairs_are_kept(seed, how, name, keep, k, cores, delay, window)
         return watermark >= row["t"] + (4 if side == "left" else 3 + 4)
 
     given, left, right = run(join, how, name, seed, delay, None if window == "session" else due)
-    timed_rows = [[row for row in rows if row["t"] is not None] for rows in (left, right)]
-    number = sessions(*timed_rows, 2, True) if window == "session" else {}
-    meets = {
-        "time": lambda one, two: one["t"] - 3 <= two["t"] <= one["t"] + 4,
-        "tumbling": lambda one, two: one["t"] // 5 == two["t"] // 5,
-        "session": lambda one, two: number.get(one["id"], -1) == number.get(two["id"], -2),
-    }[window]
+    together = meets(left, right)
 
     def matches(one, two):
-        return None not in (one["t"], two["t"]) and meets(one, two) and predicate(one, two)
+        return None not in (one["t"], two["t"]) and together(one, two) and predicate(one, two)
 
     pairs = keep_pairs(left, right, matches, rank_of(keep, distance), k)
     assert given == result(pairs, left, right, how)
+
+
+@random
+@given(
+    seed=seeds,
+    how=st.sampled_from(["inner", "left"]),
+    name=st.sampled_from(["equality", "band", "inequality", "residual"]),
+    cores=st.sampled_from([1, 2, 3]),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    window=st.sampled_from(["time", "tumbling", "session"]),
+)
+def test_aggregates(seed, how, name, cores, delay, window):
+    name = "equality" if window == "session" else name
+    on, predicate = CONDITIONS[name]
+    kind, meets = windows_of(window)
+    join = make_join(
+        on, TIMED, cores, how=how, window=kind, time="t",
+        aggregate={"n": "count(*)", "total": "sum(r.id)"},
+    )  # fmt: skip
+    cluster, found, kept = Cluster(join, UNLUCKY, seed, delay), Counter(), ([], [])
+
+    def take(batches):
+        for rows in batches:
+            columns = [rows[column].to_pylist() for column in ("id", "n", "total")]
+            found.update(zip(*columns, strict=True))
+
+    for step in cut(seed, *two_streams(seed)):
+        limit = cluster.late_until
+        for side, rows in zip(kept, step, strict=True):
+            side += [row for row in rows if row["t"] is None or not limit or row["t"] > limit]
+        take(cluster.batch(*map(timed, step)))
+        if cluster.random.random() < 0.5:
+            take(cluster.idle())
+    cluster.watermark = AT_END
+    for _ in range(20):
+        take(cluster.idle())
+    left, right = kept
+    together = meets(left, right)
+    expected = Counter()
+    for one in left:
+        met = [
+            two["id"]
+            for two in right
+            if None not in (one["t"], two["t"]) and together(one, two) and predicate(one, two)
+        ]
+        if met or how == "left":
+            expected[(one["id"], len(met), sum(met) if met else None)] += 1
+    assert found == expected
+
+
+def windows_of(name):
+    """A window, and what tells which rows of two sides it brings together."""
+    if name == "time":
+        window = sj.TimeWindow(before=3, after=4)
+        return window, lambda *_: lambda one, two: one["t"] - 3 <= two["t"] <= one["t"] + 4
+    if name == "tumbling":
+        return sj.TumblingWindow(5), lambda *_: lambda one, two: one["t"] // 5 == two["t"] // 5
+
+    def in_session(*sides):
+        number = sessions(
+            *([row for row in rows if row["t"] is not None] for rows in sides), 2, True
+        )
+        return lambda one, two: number.get(one["id"], -1) == number.get(two["id"], -2)
+
+    return sj.SessionWindow(2), in_session

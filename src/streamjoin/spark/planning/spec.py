@@ -37,7 +37,7 @@ from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.ordered_rows import OrderedManager
 from streamjoin.spark.planning.computed_keys import KEY
-from streamjoin.spark.planning.results import result_schema
+from streamjoin.spark.planning.results import list_sides, result_schema
 from streamjoin.spark.routing.hints import SavedTable
 from streamjoin.spark.routing.table import RoutingTable
 from streamjoin.spark.session import PARTITIONS
@@ -172,7 +172,7 @@ class JoinSpec:
     def gives_unable(self, side: Side) -> bool:
         """Whether rows that cannot match may have to be given."""
         how = self.config.how
-        return side in how.alone or (self.config.late == "keep" and side in how.sides)
+        return side in how.alone or (self.config.late == "keep" and side in list_sides(self.config))
 
     @property
     def keeps_ordinals(self) -> bool:
