@@ -246,6 +246,21 @@ def test_an_interrupted_watermark_leaves_what_find_has_given():
     assert found.count() == count
 
 
+@pytest.mark.parametrize("name", ["keep", "keep, residual", "keep, pim_tree", "keep, tumbling"])
+def test_an_interrupted_watermark_gives_left_rows_later(name):
+    options = {**JOINS[name], "delay": None, "threads": 1}
+    join, twin = sj.StreamJoin(**options), sj.StreamJoin(**options)
+    for left, right in make_steps(7, seed=8):
+        for each in (join, twin):
+            each.push(left, right)
+    for call in (lambda each: each.advance(40), lambda each: each.finish()):
+        found, checkpoints = interrupt_everywhere(join, partial(call, join))
+        assert checkpoints > 3
+        assert rows(found) == rows(call(twin))
+        assert found.num_rows
+        assert state_of(join) == state_of(twin)
+
+
 def test_an_interrupted_stream_can_be_gone_on_with():
     steps = make_steps(9, seed=5)
     for options in (JOINS["time"], JOINS["tumbling"], JOINS["count"]):

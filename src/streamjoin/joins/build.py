@@ -116,7 +116,7 @@ def make_engine(
 
     join: Executor
     symmetric = None
-    if is_self and plan.same_keys and not plan.follows and reduction is None:
+    if is_self and plan.same_keys and not plan.follows:
         symmetric = symmetry(config, config.condition(schemas["left"], schemas["right"]))
     if config.joins_apart(plan):
         join = make_closing(config, plan, given, reduction)

@@ -210,6 +210,8 @@ class Engine:
 
     def _insert(self, prepared: dict[Side, Prepared]) -> None:
         """Store what came, after all its matches have been taken."""
+        if self.plan.defers and self.plan.counted is None and not prepared:
+            return  # what is closed next can still be interrupted
         if not self.executor.can_undo:
             self._commit()
         self.executor.insert(prepared)

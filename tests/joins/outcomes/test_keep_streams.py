@@ -276,6 +276,23 @@ def test_count_windows_give_each_left_row_when_it_leaves(
 
 
 @random
+@given(data=st.data(), name=names, keep=keeps, k=ks, how=st.sampled_from(COUNTED_HOWS))
+def test_streams_and_batches_in_a_count_window(data, name, keep, k, how):
+    options, _ = options_of(name, keep, k, how)
+    left, right = data.draw(streams(most=25))
+    steps = data.draw(steps_of(left, right))
+    window = sj.CountWindow(left=5, right=4)
+    twin = sj.StreamJoin(CONDITIONS[name][0], window, **options)
+    expected = sum((ids(push(twin, *step), how) for step in steps), Counter())
+    expected += ids(twin.finish(), how)
+    tables = [tuple(map(table, step)) for step in steps]
+    for others in ({"algorithm": "pim_tree", "threads": 2}, {"batch_rows": 7}):
+        join = sj.StreamJoin(CONDITIONS[name][0], window, **options, **others)
+        given_rows = [ids(part.rows, how) for part in join.stream(tables)]
+        assert sum(given_rows, Counter()) == expected
+
+
+@random
 @given(data=st.data(), name=names, keep=keeps, k=ks, how=hows)
 def test_tables_in_a_count_window(data, name, keep, k, how):
     text, predicate = CONDITIONS[name]
