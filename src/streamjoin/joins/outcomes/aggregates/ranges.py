@@ -85,7 +85,7 @@ def search_groups(
     """Find the places in each group whose keys lie in a closed range; none in group -1."""
     for i in rows:
         group = groups[i]
-        if group < 0 or lower[i] > upper[i]:
+        if group < 0:
             starts[i] = ends[i] = 0
             continue
         first, last = firsts[group], firsts[group + 1]
