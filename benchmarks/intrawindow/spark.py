@@ -28,12 +28,13 @@ from benchmarks.harness.spark.pipelines import (
 )
 from benchmarks.harness.spark.session import CORES, MEMORY, open_workbench
 from streamjoin import spark as sjs
-from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.engine import Engine, Place
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.prepared import Prepared
 from streamjoin.spark.cores.closing_core import ClosingCore
+from streamjoin.spark.state.mark_pages import MarkBook
 from streamjoin.spark.state.segments import Segment
 from streamjoin.spark.streams import JoinProcessor
 from streamjoin.windows import TumblingWindow
@@ -51,11 +52,11 @@ class StoringClosingCore(ClosingCore):
     """Stores and gives as much as the join, and joins nothing."""
 
     def join(
-        self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
+        self, engine: Engine, batches: dict[Side, pa.RecordBatch], place: Place
     ) -> Iterator[pa.RecordBatch]:
         """Give `MATCHES` rows for every left row that is stored."""
         kept = yield from store_rows(
-            self.spec, engine, batches, choose, lambda kept: MATCHES * len(kept[0])
+            self.spec, engine, batches, place, lambda kept: MATCHES * len(kept[0])
         )
         assert self.cached is not None
         self._windows(self.cached).inserted = kept
@@ -72,7 +73,7 @@ class StoringClosingCore(ClosingCore):
         needed = self.least_needed(self.watermark)
         return None if needed is None else (needed["left"] + WINDOW.length_us) // 1000
 
-    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
+    def _load(self, segments: list[Segment], book: MarkBook) -> Iterator[dict[Side, Prepared]]:
         """Read nothing back: there is nothing to join."""
         return iter(())
 

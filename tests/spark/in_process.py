@@ -21,7 +21,6 @@ import pyarrow as pa
 from streamjoin.joins.sliding.manager import Manager
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.batches import as_batch
-from streamjoin.plans.marks import read_all
 from streamjoin.plans.plan import SIDES
 from streamjoin.plans.preparing import prepare
 from streamjoin.spark.api import make_spec
@@ -216,8 +215,10 @@ class Cluster:
             assert held.arrived == manifests[0].arrived or not self.spec.numbered
         for store in self.stores.values():
             manifest = store.manifest
-            kept = [*manifest.segments, *manifest.marks] if manifest else []
-            listed = [each.id for each in kept]
+            listed = []
+            if manifest is not None:
+                listed = [each.id for each in manifest.segments]
+                listed += [each.id for each in manifest.marks]
             assert sorted(store.segments) == sorted(listed)
             assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
@@ -316,8 +317,10 @@ def check_marks(cached: cache.CachedEngine, manifest: Manifest | None) -> None:
     plan = cached.engine.plan
     for side in plan.follows if plan.names_settled else ():
         for subwindow in cached.engine.chains[side]:
+            assert subwindow.ordinals is not None
+            assert subwindow.marks is not None
             ordinals = subwindow.ordinals.values
-            settled = read_all(subwindow.marks)
+            settled = subwindow.marks.read(np.arange(len(subwindow)))
             known = cached.book.read(side, ordinals)
             assert (known <= settled).all()
             if manifest is not None and cached.batch == manifest.batch:

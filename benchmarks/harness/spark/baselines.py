@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.harness.spark.inputs import MATCHES
-from streamjoin.joins.engine import Choose, Engine
+from streamjoin.joins.engine import Engine, Place
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.plans.plan import SIDES
@@ -31,6 +31,7 @@ from streamjoin.spark.planning.spec import JoinSpec
 from streamjoin.spark.routing import hints
 from streamjoin.spark.routing.exchange import receive
 from streamjoin.spark.routing.parcels import Parcel
+from streamjoin.spark.state.mark_pages import MarkBook
 from streamjoin.spark.state.segments import Segment
 from streamjoin.spark.streams import JoinProcessor, MakeProcessor, join_streams
 
@@ -43,15 +44,15 @@ class StoringCore(JoinCore):
     matches = MATCHES  # that a row is given
 
     def join(
-        self, engine: Engine, batches: dict[Side, pa.RecordBatch], choose: Choose
+        self, engine: Engine, batches: dict[Side, pa.RecordBatch], place: Place
     ) -> Iterator[pa.RecordBatch]:
         """Give ``matches`` rows for every row that is stored."""
         kept = yield from store_rows(
-            self.spec, engine, batches, choose, lambda kept: self.matches * sum(map(len, kept))
+            self.spec, engine, batches, place, lambda kept: self.matches * sum(map(len, kept))
         )
         engine.manager.inserted = kept
 
-    def _load(self, segments: list[Segment]) -> Iterator[dict[Side, Prepared]]:
+    def _load(self, segments: list[Segment], book: MarkBook) -> Iterator[dict[Side, Prepared]]:
         """Read nothing back: there is nothing to search."""
         return iter(())
 
@@ -60,12 +61,12 @@ def store_rows(
     spec: JoinSpec,
     engine: Engine,
     batches: dict[Side, pa.RecordBatch],
-    choose: Choose,
+    place: Place,
     count: Callable[[list[Prepared]], int],
 ) -> Generator[pa.RecordBatch, None, list[Prepared]]:
     """Prepare what is stored here, give so many rows of it, and return it."""
     coming = engine.prepare(batches)
-    every = [batch.select(choose(side, batch)) for side, batch in coming.prepared.items()]
+    every = [place(side, batch).stored for side, batch in coming.prepared.items()]
     kept = [batch for batch in every if len(batch)]
     if len(kept) == 2:
         names = dict(zip(SIDES, spec.columns, strict=True))
