@@ -330,7 +330,8 @@ def load_counters(saved: dict[str, Any]) -> Counters:
     """Return the counters of an engine."""
     counters = Counters(**saved)
     refuse_unless(counters.rows.keys() == {*SIDES}, "a stream is neither left nor right")
-    numbers = [*counters.rows.values(), counters.matches, counters.late, counters.null_times]
+    late = counters.late, counters.late_left
+    numbers = [*counters.rows.values(), counters.matches, *late, counters.null_times]
     refuse_unless(all(is_whole(each, 0) for each in numbers), f"{counters} are no counts")
     refuse_unless(sum(counters.rows.values()) <= MAX_KEY // 2, f"{counters} are no counts")
     return counters

@@ -268,9 +268,10 @@ class StreamJoin:
         """Declare that no rows before ``watermark`` will come: drop what only they would meet.
 
         Returns the matches of the tumbling or session windows that this closes; a sliding window
-        has already given its matches. Rows before the watermark that come all the same are late:
-        they match nothing, and are counted. Takes a datetime, a date or an integer (milliseconds),
-        like the time columns. The watermark never moves back.
+        has already given its matches, unless ``keep`` or ``aggregate`` makes left rows wait until
+        nothing can change what they have. Rows before the watermark that come all the same are
+        late: they match nothing, and are counted. Takes a datetime, a date or an integer
+        (milliseconds), like the time columns. The watermark never moves back.
 
         >>> from streamjoin import TumblingWindow
         >>> join = StreamJoin(on="l.id = r.id", window=TumblingWindow("1 minute"), time="t")

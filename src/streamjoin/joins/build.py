@@ -61,7 +61,8 @@ def make_plan(
     check_equality(config.algorithm, bool(plan.own_equalities), config.on)
     check_key(config.algorithm, plan.has_key, config.on)
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
-    plan = replace(plan, limits=limits or limits_in_use())
+    defers = config.reduces and not config.closes
+    plan = replace(plan, limits=limits or limits_in_use(), defers=defers)
     return plan.seeded(process_seed() if seed is None else seed)
 
 
@@ -94,7 +95,6 @@ def make_engine(
         names_rows=observer is not None,
         follows=config.how.follows,
         ranked=frozenset() if reduction is None else reduction.parts,
-        defers=reduction is not None and not config.closes,
     )
     if config.patience_us is not None:
         plan = replace(plan, patience=ticks(config.patience_us, plan))

@@ -123,6 +123,7 @@ class KeptStore:
         if not parts:
             return iter(())
         best = self._merge(parts)
+        best = best.take(np.flatnonzero(np.isin(best.lefts, left.ordinals)))  # a forged one may not
         probes = np.searchsorted(left.ordinals, best.lefts).astype(np.int32)
         rows = Rows(copies=False)
         rows.append(best.right)

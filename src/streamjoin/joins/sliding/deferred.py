@@ -67,17 +67,21 @@ class DeferredManager(Manager):
         """Give what left rows have that are final by now, and right rows that nothing matched."""
         errors: list[StreamJoinError] = []
         bound = self.due_bounds(clock).get("left")
-        parts: list[Prepared] = []
-        if bound is not None:
-            for held, rows in self.chains["left"].take_due(bound):
-                ids = rows.astype(np.int32)
-                assert held.marks is not None
-                taken = held.rows.take(ids)
-                yield Alone("left", taken.slice(0, 0), Settled(held.marks, ids))
-                ordinals = None if held.ordinals is None else held.ordinals_of(ids)
-                parts += self._cut(taken, ordinals)
-        for left in self._gather(parts):
-            yield from self._give(left, deliver or self.deliver, errors)
+        deliver = deliver or self.deliver
+        waiting: list[Prepared] = []
+        for held, rows in () if bound is None else self.chains["left"].take_due(bound):
+            ids = rows.astype(np.int32)
+            assert held.marks is not None
+            taken = held.rows.take(ids)
+            yield Alone("left", taken.slice(0, 0), Settled(held.marks, ids))
+            ordinals = None if held.ordinals is None else held.ordinals_of(ids)
+            for part in self._cut(taken, ordinals):
+                waiting.append(part)
+                if 2 * sum(map(len, waiting)) >= self.plan.limits.most_slice_rows:
+                    yield from self._give(self._put_together(waiting), deliver, errors)
+                    waiting = []
+        if waiting:
+            yield from self._give(self._put_together(waiting), deliver, errors)
         yield from super().take_due(clock)
         raise_dropped(errors)
 
@@ -94,16 +98,10 @@ class DeferredManager(Manager):
                 left.ordinals = ordinals[first : first + most]
             yield left
 
-    def _gather(self, parts: list[Prepared]) -> Iterator[Prepared]:
-        """Put small parts together."""
-        waiting: list[Prepared] = []
-        for number, part in enumerate(parts):
-            waiting.append(part)
-            enough = sum(map(len, waiting)) >= self.plan.limits.most_slice_rows // 2
-            if enough or number == len(parts) - 1:
-                left = concatenate(waiting)
-                waiting = []
-                yield left.follow() if "left" in self.plan.follows else left
+    def _put_together(self, parts: list[Prepared]) -> Prepared:
+        """Make one closed set of left rows."""
+        left = concatenate(parts)
+        return left.follow() if "left" in self.plan.follows else left
 
     def _give(
         self, left: Prepared, deliver: Deliver, errors: list[StreamJoinError]
