@@ -11,8 +11,10 @@ import pytest
 
 import streamjoin as sj
 from streamjoin.options.how import BY_NAME
+from streamjoin.plans.limits import use_limits
 from tests.joins.outcomes.cases import Run, make_case
 from tests.joins.outcomes.truths import read
+from tests.joins.small_streams import TINY
 
 LONELY = [name for name, how in BY_NAME.items() if how.alone]
 
@@ -197,3 +199,29 @@ def test_the_column_must_be_free():
     left = rows((1, 1)).append_column("_op", pa.array([1]))
     with pytest.raises(sj.SchemaError, match="unmatched='early' adds a column '_op'"):
         join.push(left=left, right=rows((1, 1)))
+
+
+@pytest.mark.parametrize("emit", ["close", "eager"])
+@pytest.mark.parametrize("window", [sj.TumblingWindow("9 ms"), sj.SessionWindow("9 ms")])
+def test_a_window_that_closes_gives_its_rows_once(window, emit):
+    """In batch mode, time goes on while rows wait: they are due and out of patience at once."""
+    join = sj.StreamJoin(window=window, how="full", emit=emit, delay="0 ms", batch_rows=9, **EARLY)
+    join.push(left=rows((1, 0)), right=rows((2, 0)))
+    assert shown(join.push(left=rows((1, 90)), right=rows((2, 90)))) == []
+    given = [(1, 0, None, None, "+"), (None, None, 2, 0, "+")]
+    assert sorted(shown(join.flush()), key=str) == sorted(given, key=str)
+    assert join.finish().num_rows == 2
+
+
+def test_a_row_that_is_put_behind_the_newest_was_given_already():
+    """Where most of the oldest rows have left a whole window, the others come again."""
+    with use_limits(TINY):
+        join = sj.StreamJoin(
+            window=sj.TimeWindow("20 ms"), how="left", algorithm="pim_tree", **EARLY
+        )
+    old = [(1, time) for time in range(40)]
+    given = shown(join.push(left=rows((1, 100), *old), right=rows((2, 300))))
+    given += shown(join.advance(90))
+    given += shown(join.push(left=rows((1, 299))))
+    assert sorted(row[1] for row in given) == [*range(40), 100]
+    assert [row[1] for row in shown(join.finish())] == [299]
