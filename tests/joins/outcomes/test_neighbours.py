@@ -246,8 +246,8 @@ def test_a_distance_that_no_condition_bounds(searches, name, data):
 
 
 @random
-@given(data=st.data(), length=st.integers(1, 4))
-def test_time_windows(data, length):
+@given(data=st.data(), length=st.integers(1, 4), k=st.integers(1, 3))
+def test_time_windows(data, length, k):
     kind = KINDS["int64"]
     left, right = data.draw(sides(kind))
     names = ["id", "v", "k", "s", "t", "w"]
@@ -261,7 +261,7 @@ def test_time_windows(data, length):
     ):
         for keep in ("nearest", "first", "last"):
             result = sj.join_tables(
-                *tables, on="l.k = r.k", window=window, time="v", keep=keep, how="full"
+                *tables, on="l.k = r.k", window=window, time="v", keep=keep, k=k, how="full"
             )
 
             def predicate(one, other, is_inside=is_inside):
@@ -274,7 +274,7 @@ def test_time_windows(data, length):
                 first = rank(one, other)
                 return (first[0], other["v"], first[-1]) if keep == "nearest" else first
 
-            kept = keep_pairs(left, right, predicate, ranked, 1)
+            kept = keep_pairs(left, right, predicate, ranked, k)
             assert ids(result, "full") == give(kept, left, right, "full"), (window, keep)
 
 
