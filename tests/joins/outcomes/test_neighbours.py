@@ -217,6 +217,10 @@ def test_what_is_kept_is_what_a_nested_loop_keeps(searches, name, data):
     rank = make_rank(kind, keep, names, is_timed)
     kept = keep_pairs(left, right, predicate, rank, k)
     assert ids(result, how) == give(kept, left, right, how)
+    for row in result.to_pylist() if "id_right" in result.schema.names else ():
+        for side, rows, ending in ((row["id"], left, ""), (row["id_right"], right, "_right")):
+            for name in ("k", "s", "w", "t"):
+                assert row[name + ending] == (None if side is None else rows[side][name])
     if left and right and not kind.is_open:
         assert all(found is not None for found in searches)
         assert k > 1 or all(found.is_open is None for found in searches)
