@@ -389,3 +389,19 @@ def test_left_columns_are_used_as_they_are():
         ours, theirs = (each[name].chunk(0).buffers()[1] for each in (result, left))
         assert ours.address == theirs.address
     assert (result["q"].to_numpy() == np.arange(100_000) // 2).all()
+
+
+def test_a_row_without_a_match_has_no_key_of_the_other_side():
+    left = pa.table({"k": [1, 2], "s": ["a", "b"], "v": [1, 2]})
+    right = pa.table({"k": [2], "s": ["b"], "v": [0]})
+    on = "l.k = r.k and l.s = r.s and l.v >= r.v"
+    result = sj.join_tables(left, right, on, keep="nearest", how="left").to_pylist()
+    found = [tuple(row[f"{name}_right"] for name in left.column_names) for row in result]
+    assert found == [(None, None, None), (2, "b", 0)]
+
+
+@pytest.mark.parametrize("value", [INF, -INF])
+def test_all_numbers_are_nearer_to_infinity_than_itself(value):
+    left, right = pa.table({"v": [value]}), pa.table({"v": [7.0, value]})
+    on = "l.v >= r.v" if value > 0 else "l.v <= r.v"
+    assert sj.join_tables(left, right, on, keep="nearest")["v_right"].to_pylist() == [7.0]
