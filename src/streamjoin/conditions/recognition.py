@@ -20,6 +20,7 @@
 Whatever is not recognised is a `Residual`, so recognition decides speed, never the answer.
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -83,6 +84,7 @@ def parse_condition(
     return recognise(on, left, right, may_be_text=left is None or right is None)
 
 
+@lru_cache(maxsize=256)
 @retry_deep
 def recognise(
     on: str,

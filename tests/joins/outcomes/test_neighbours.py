@@ -217,6 +217,10 @@ def test_what_is_kept_is_what_a_nested_loop_keeps(searches, name, data):
     rank = make_rank(kind, keep, names, is_timed)
     kept = keep_pairs(left, right, predicate, rank, k)
     assert ids(result, how) == give(kept, left, right, how)
+    for row in result.to_pylist() if "id_right" in result.schema.names else ():
+        for side, rows, ending in ((row["id"], left, ""), (row["id_right"], right, "_right")):
+            for name in ("k", "s", "w", "t"):
+                assert row[name + ending] == (None if side is None else rows[side][name])
     if left and right and not kind.is_open:
         assert all(found is not None for found in searches)
         assert k > 1 or all(found.is_open is None for found in searches)
@@ -246,8 +250,8 @@ def test_a_distance_that_no_condition_bounds(searches, name, data):
 
 
 @random
-@given(data=st.data(), length=st.integers(1, 4))
-def test_time_windows(data, length):
+@given(data=st.data(), length=st.integers(1, 4), k=st.integers(1, 3))
+def test_time_windows(data, length, k):
     kind = KINDS["int64"]
     left, right = data.draw(sides(kind))
     names = ["id", "v", "k", "s", "t", "w"]
@@ -261,7 +265,7 @@ def test_time_windows(data, length):
     ):
         for keep in ("nearest", "first", "last"):
             result = sj.join_tables(
-                *tables, on="l.k = r.k", window=window, time="v", keep=keep, how="full"
+                *tables, on="l.k = r.k", window=window, time="v", keep=keep, k=k, how="full"
             )
 
             def predicate(one, other, is_inside=is_inside):
@@ -274,7 +278,7 @@ def test_time_windows(data, length):
                 first = rank(one, other)
                 return (first[0], other["v"], first[-1]) if keep == "nearest" else first
 
-            kept = keep_pairs(left, right, predicate, ranked, 1)
+            kept = keep_pairs(left, right, predicate, ranked, k)
             assert ids(result, "full") == give(kept, left, right, "full"), (window, keep)
 
 
@@ -385,3 +389,19 @@ def test_left_columns_are_used_as_they_are():
         ours, theirs = (each[name].chunk(0).buffers()[1] for each in (result, left))
         assert ours.address == theirs.address
     assert (result["q"].to_numpy() == np.arange(100_000) // 2).all()
+
+
+def test_a_row_without_a_match_has_no_key_of_the_other_side():
+    left = pa.table({"k": [1, 2], "s": ["a", "b"], "v": [1, 2]})
+    right = pa.table({"k": [2], "s": ["b"], "v": [0]})
+    on = "l.k = r.k and l.s = r.s and l.v >= r.v"
+    result = sj.join_tables(left, right, on, keep="nearest", how="left").to_pylist()
+    found = [tuple(row[f"{name}_right"] for name in left.column_names) for row in result]
+    assert found == [(None, None, None), (2, "b", 0)]
+
+
+@pytest.mark.parametrize("value", [INF, -INF])
+def test_all_numbers_are_nearer_to_infinity_than_itself(value):
+    left, right = pa.table({"v": [value]}), pa.table({"v": [7.0, value]})
+    on = "l.v >= r.v" if value > 0 else "l.v <= r.v"
+    assert sj.join_tables(left, right, on, keep="nearest")["v_right"].to_pylist() == [7.0]

@@ -137,9 +137,11 @@ def pack_validity(rows: RowIds, bits: NDArray[np.uint8]) -> Int:
 
 def write_validity(rows: RowIds) -> tuple[pa.Buffer, int] | None:
     """Return bits that tell which rows are there, and how many are not; None if all are."""
+    if not rows.size or rows.min() >= 0:
+        return None
     bits = pa.allocate_buffer(-(-rows.size // 8))
     missing = pack_validity(rows, np.frombuffer(bits, np.uint8))
-    return (bits, missing) if missing else None
+    return bits, missing
 
 
 def fetch_columns(

@@ -139,6 +139,8 @@ def operands_of(measure: Measure, plan: JoinPlan) -> Operands | None:
 
 def is_same(one: Operands, other: Operands, sides: Sequence[Side]) -> bool:
     """Tell whether two parts compare the same expressions, in the same type."""
+    if one is other:
+        return True
     return one.type == other.type and all(
         one.expressions[side].sql("spark") == other.expressions[side].sql("spark") for side in sides
     )
