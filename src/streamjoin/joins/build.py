@@ -18,9 +18,9 @@ from streamjoin.joins.executor import Deliver, Executor
 from streamjoin.joins.lives import LifeObserver, RowLives
 from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
 from streamjoin.joins.outcomes.aggregates.reduction import Aggregate
-from streamjoin.joins.outcomes.keep import Keep
+from streamjoin.joins.outcomes.keep.keep import Keep
 from streamjoin.joins.outcomes.outcome import Outcome
-from streamjoin.joins.outcomes.ranks import bind_ranking
+from streamjoin.joins.outcomes.ranking.ranks import bind_ranking
 from streamjoin.joins.outcomes.reduction import Reduction
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.deliver import Delivery, Names, gather

@@ -18,7 +18,7 @@ from streamjoin.joins.outcomes.aggregates.extremes import (
     values_of,
 )
 from streamjoin.joins.outcomes.aggregates.ranges import search_groups, sort_by_group
-from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
+from streamjoin.joins.outcomes.aggregates.row_ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Counts, number_runs
 from streamjoin.joins.outcomes.aggregates.sums import DoubleSums, WholeSums, add_twice, combine
 

@@ -239,7 +239,7 @@ def test_many_best_matches_are_kept():
 
 
 def test_pairs_are_put_together_when_they_are_many(monkeypatch):
-    monkeypatch.setattr("streamjoin.joins.outcomes.keep.MOST_PAIRS", 8)
+    monkeypatch.setattr("streamjoin.joins.outcomes.keep.keep.MOST_PAIRS", 8)
     left = pa.table({"k": [*range(5)] * 4, "a": range(20)})
     right = pa.table({"k": [*range(5)] * 40, "b": range(200)})
     kept = sj.join_tables(left, right, "l.k = r.k", keep="nearest", k=2, nearest="r.b")

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.outcomes import keep as keeping
 from streamjoin.joins.outcomes import key_codes, neighbour_search, stretches, unequal_values
-from streamjoin.joins.outcomes.level_rows import pick_first
+from streamjoin.joins.outcomes.keep import keep as keeping
+from streamjoin.joins.outcomes.ranking.level_rows import pick_first
 from streamjoin.kernels import threads as sharing
 from streamjoin.plans.limits import Limits, use_limits
 from tests.joins.outcomes.kept import HOWS, give, ids, keep_pairs, null_last

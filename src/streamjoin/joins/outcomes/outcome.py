@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamjoin.errors import SchemaError
-from streamjoin.joins.outcomes.beside import OneEach, fetch_beside
+from streamjoin.joins.outcomes.neighbours.beside import OneEach, fetch_beside
 from streamjoin.joins.pairs.candidates import Found, Holder, confirm_pairs, name_pairs
 from streamjoin.joins.pairs.deliver import (
     Claims,

@@ -4,15 +4,15 @@ Of matches at the same time, the one counts whose right row comes first by its c
 ``first`` and ``last`` are taken of is evaluated at the end, over left rows and the right rows that
 were found: NULL is a value like others.
 
-Over ranges it is a tree of the ranks of right rows (`ranks`), over pairs candidates (`candidates`).
+Over ranges it is a tree of the ranks of right rows (`row_ranks`), over pairs candidates (`best_rows`).
 """
 
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.outcomes.aggregates.candidates import Candidates
+from streamjoin.joins.outcomes.aggregates.best_rows import Candidates
 from streamjoin.joins.outcomes.aggregates.extremes import build_greatest, greatest_in_ranges
-from streamjoin.joins.outcomes.aggregates.ranks import rank_rows
+from streamjoin.joins.outcomes.aggregates.row_ranks import rank_rows
 from streamjoin.joins.outcomes.aggregates.states import Places
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds
 

@@ -3,7 +3,7 @@
 Values become int64 keys that ascend with them, and the greatest is looked for; for the least, keys
 are turned around. Most types have such keys (`keys.sort_keys`), which lead back to the value. Text,
 binary and long decimals have none: over ranges, a key is the place of a value among all of them;
-over pairs, which come in blocks, candidates are gathered (`candidates`).
+over pairs, which come in blocks, candidates are gathered (`best_rows`).
 
 Over ranges it is a tree of greatest keys::
 
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from streamjoin.expressions.decimals import from_unscaled
 from streamjoin.expressions.values import nulls_of
-from streamjoin.joins.outcomes.aggregates.candidates import Candidates
+from streamjoin.joins.outcomes.aggregates.best_rows import Candidates
 from streamjoin.joins.outcomes.aggregates.states import Counts, Places
-from streamjoin.joins.outcomes.contents import number_values
+from streamjoin.joins.outcomes.ranking.contents import number_values
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Keys, Positions, RowIds, kernel
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.keys.sort_keys import encode, encode_coarse, key_type, numpy_of

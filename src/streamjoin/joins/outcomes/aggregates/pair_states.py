@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamjoin.joins.outcomes.aggregates.aggregation import PAIRS, Aggregated, Aggregation, Key
-from streamjoin.joins.outcomes.aggregates.candidates import Candidates
+from streamjoin.joins.outcomes.aggregates.best_rows import Candidates
 from streamjoin.joins.outcomes.aggregates.edges import Edges, keys_of_times
 from streamjoin.joins.outcomes.aggregates.states import State, number_runs
 from streamjoin.joins.pairs.candidates import (

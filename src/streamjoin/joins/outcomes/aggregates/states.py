@@ -21,7 +21,7 @@ from streamjoin.expressions.values import nulls_of
 from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds, kernel
 
 if TYPE_CHECKING:
-    from streamjoin.joins.outcomes.aggregates.candidates import Candidates
+    from streamjoin.joins.outcomes.aggregates.best_rows import Candidates
 
 Places = RowIds | Positions
 

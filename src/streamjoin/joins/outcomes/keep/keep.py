@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.joins.outcomes.beside import find_beside, find_several
-from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
-from streamjoin.joins.outcomes.kept_store import KeptStore
-from streamjoin.joins.outcomes.neighbour_search import find_neighbours
-from streamjoin.joins.outcomes.neighbours import recognise
-from streamjoin.joins.outcomes.ranks import Ranking
+from streamjoin.joins.outcomes.keep.best_pairs import Kept, keep_best
+from streamjoin.joins.outcomes.keep.kept_store import KeptStore
+from streamjoin.joins.outcomes.neighbours.beside import find_beside, find_several
+from streamjoin.joins.outcomes.neighbours.recognition import recognise
+from streamjoin.joins.outcomes.neighbours.search import find_neighbours
+from streamjoin.joins.outcomes.ranking.ranks import Ranking
+from streamjoin.joins.outcomes.ranking.selection import select
 from streamjoin.joins.outcomes.reduction import (
     Deliver,
     Matched,
@@ -33,7 +34,6 @@ from streamjoin.joins.outcomes.reduction import (
     found_of_pairs,
     places_of_left,
 )
-from streamjoin.joins.outcomes.selection import select
 from streamjoin.joins.pairs.candidates import Found, rows_of_pairs
 from streamjoin.kernels.compile import Positions
 from streamjoin.plans.batches import in_one_piece, take_rows

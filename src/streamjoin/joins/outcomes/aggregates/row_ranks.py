@@ -5,7 +5,7 @@
     key        5   3   5   5        rank  1   0   1   1
     columns    b   .   a   b        rank  2   0   1   2     equal rows keep the same rank
 
-Columns are compared as everywhere (`outcomes.contents`), and only where keys are level.
+Columns are compared as everywhere (`ranking.contents`), and only where keys are level.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.outcomes.contents import order_of_columns
+from streamjoin.joins.outcomes.ranking.contents import order_of_columns
 from streamjoin.kernels.compile import Flags, Keys, RowIds
 from streamjoin.keys.radix_sort import sort_with_rows
 from streamjoin.plans.batches import take_rows

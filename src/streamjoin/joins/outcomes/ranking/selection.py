@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamjoin.joins.outcomes.contents import order_of_columns
+from streamjoin.joins.outcomes.ranking.contents import order_of_columns
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.keys.radix_sort import sort_with_rows
 

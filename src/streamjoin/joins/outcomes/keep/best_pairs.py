@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from streamjoin.joins.outcomes.ranks import Ranking
-from streamjoin.joins.outcomes.selection import Ranks, select
+from streamjoin.joins.outcomes.ranking.ranks import Ranking
+from streamjoin.joins.outcomes.ranking.selection import Ranks, select
 from streamjoin.joins.pairs.candidates import Found, confirm_pairs, rows_of_pairs
 from streamjoin.kernels.compile import Keys, Positions, RowIds
 

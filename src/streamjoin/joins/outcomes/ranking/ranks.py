@@ -27,7 +27,7 @@ from streamjoin.conditions import Condition
 from streamjoin.errors import ConditionError, SchemaError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import columns, read_expression
-from streamjoin.joins.outcomes.selection import Ranks
+from streamjoin.joins.outcomes.ranking.selection import Ranks
 from streamjoin.joins.pairs.candidates import Found, columns_of_pairs, keys_of_pairs
 from streamjoin.kernels.compile import MAX_KEY, Keys, RowIds, kernel
 from streamjoin.keys.bound_terms import validity

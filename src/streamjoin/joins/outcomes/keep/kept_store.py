@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from streamjoin.indexes.matches import Matches
 from streamjoin.indexes.saved_tuples import read_numbers, refuse_unless
-from streamjoin.joins.outcomes.best_pairs import Kept, keep_best
-from streamjoin.joins.outcomes.ranks import Ranking
+from streamjoin.joins.outcomes.keep.best_pairs import Kept, keep_best
+from streamjoin.joins.outcomes.ranking.ranks import Ranking
+from streamjoin.joins.outcomes.ranking.selection import Ranks, select
 from streamjoin.joins.outcomes.reduction import Deliver, ordinals_of_left
-from streamjoin.joins.outcomes.selection import Ranks, select
 from streamjoin.joins.pairs.candidates import Found, rows_of_pairs
 from streamjoin.joins.pairs.rows import Rows
 from streamjoin.kernels.compile import Keys, Positions, RowIds

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from streamjoin.indexes.matches import Matches
-from streamjoin.joins.outcomes.unequal_values import is_text, offset_width
+from streamjoin.joins.outcomes.neighbours.unequal_values import is_text, offset_width
 from streamjoin.joins.pairs.candidates import Found
 from streamjoin.joins.pairs.closed_side import ClosedSide
 from streamjoin.joins.pairs.deliver import Names

@@ -1,4 +1,4 @@
-"""Searches two closed sets for neighbours, as `neighbours` describes it."""
+"""Searches two closed sets for neighbours, as `recognition` describes it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,10 +9,9 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from streamjoin.joins.outcomes.key_codes import Codes, make_codes
-from streamjoin.joins.outcomes.level_rows import pick_first
-from streamjoin.joins.outcomes.neighbours import Neighbours
-from streamjoin.joins.outcomes.seeking import (
+from streamjoin.joins.outcomes.neighbours.key_codes import STRETCH, Codes, cut, make_codes
+from streamjoin.joins.outcomes.neighbours.recognition import Neighbours
+from streamjoin.joins.outcomes.neighbours.seeking import (
     choose_nearer,
     choose_nearer_double,
     count_order,
@@ -29,8 +28,8 @@ from streamjoin.joins.outcomes.seeking import (
     take_kept,
     walk_away,
 )
-from streamjoin.joins.outcomes.stretches import STRETCH, cut
-from streamjoin.joins.outcomes.unequal_values import has_unequal
+from streamjoin.joins.outcomes.neighbours.unequal_values import has_unequal
+from streamjoin.joins.outcomes.ranking.level_rows import pick_first
 from streamjoin.kernels.compile import MAX_KEY, MIN_KEY, Flags, Int, Keys, Positions, RowIds
 from streamjoin.kernels.interrupts import checkpoint
 from streamjoin.kernels.threads import share, threads_for

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamjoin.joins.outcomes.stretches import cut
 from streamjoin.kernels.compile import Int, Keys, RowIds, kernel
 from streamjoin.kernels.threads import share
 from streamjoin.keys.hashing import Secrets, mix_secretly, process_seed, secrets_of
@@ -23,6 +22,7 @@ from streamjoin.keys.hashing import Secrets, mix_secretly, process_seed, secrets
 SPARSE = 2  # a span of so many times the rows is numbered by subtraction
 FEWEST_SLOTS = 1 << 12
 GROWTH = 4
+STRETCH = 1 << 18  # rows, between which threads take turns and look for interrupts
 NO_SECRETS: Secrets = np.empty(0, np.uint64)
 
 
@@ -100,3 +100,8 @@ def make_codes(left: Keys, right: Keys, threads: int, are_hashes: bool = False) 
     found = np.empty(left.size, np.int64)
     share(lambda s: look_up_keys(left[s], slots, codes, secrets, found[s]), cut(left.size), threads)
     return Codes(found, numbers, 0, count)
+
+
+def cut(size: int) -> list[slice]:
+    """Cut so many rows into stretches."""
+    return [slice(at, min(at + STRETCH, size)) for at in range(0, size, STRETCH)]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamjoin.expressions.datatypes import without_extension
-from streamjoin.joins.outcomes.contents import number_signs, number_values
+from streamjoin.joins.outcomes.ranking.contents import number_signs, number_values
 from streamjoin.kernels.compile import Keys, Positions, RowIds, kernel
 from streamjoin.keys.bound_terms import validity
 from streamjoin.keys.sort_keys import encode

@@ -50,7 +50,7 @@ from sqlglot import exp
 
 from streamjoin.conditions import Inequality, NotEqual
 from streamjoin.expressions.parsing import sides
-from streamjoin.joins.outcomes.ranks import (
+from streamjoin.joins.outcomes.ranking.ranks import (
     KeyDistance,
     Measure,
     Ranking,
