@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
-from streamjoin.joins.outcomes import key_codes, neighbour_search, stretches, unequal_values
 from streamjoin.joins.outcomes.keep import keep as keeping
+from streamjoin.joins.outcomes.neighbours import key_codes, search, unequal_values
 from streamjoin.joins.outcomes.ranking.level_rows import pick_first
 from streamjoin.kernels import threads as sharing
 from streamjoin.plans.limits import Limits, use_limits
@@ -162,7 +162,7 @@ def sides(draw, kind):
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
-    for module in (stretches, neighbour_search):
+    for module in (key_codes, search):
         monkeypatch.setattr(module, "STRETCH", 5)
     monkeypatch.setattr(sharing, "ALONE_TUPLES", 0)
     with use_limits(Limits(block_pairs=6)):
@@ -286,8 +286,8 @@ def test_time_windows(data, length, k):
 @pytest.mark.parametrize("equal", sorted(KEYS))
 @pytest.mark.parametrize("is_sorted", [True, False])
 def test_many_rows_agree_with_duckdb(monkeypatch, searches, sign, equal, is_sorted):
-    monkeypatch.setattr(stretches, "STRETCH", 1 << 10)
-    monkeypatch.setattr(neighbour_search, "STRETCH", 1 << 10)
+    monkeypatch.setattr(key_codes, "STRETCH", 1 << 10)
+    monkeypatch.setattr(search, "STRETCH", 1 << 10)
     random = np.random.default_rng(len(equal) + len(sign))
     tables = []
     for size in (7_000, 9_000):

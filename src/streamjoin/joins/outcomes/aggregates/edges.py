@@ -4,7 +4,8 @@ Of matches at the same time, the one counts whose right row comes first by its c
 ``first`` and ``last`` are taken of is evaluated at the end, over left rows and the right rows that
 were found: NULL is a value like others.
 
-Over ranges it is a tree of the ranks of right rows (`row_ranks`), over pairs candidates (`best_rows`).
+Over ranges it is a tree of the ranks of right rows (`row_ranks`), over pairs candidates
+(`best_rows`).
 """
 
 import numpy as np

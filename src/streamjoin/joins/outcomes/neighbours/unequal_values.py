@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamjoin.expressions.datatypes import without_extension
-from streamjoin.joins.outcomes.neighbours.stretches import cut
+from streamjoin.joins.outcomes.neighbours.key_codes import cut
 from streamjoin.kernels.compile import Keys, RowIds, kernel
 from streamjoin.kernels.threads import share
 from streamjoin.keys.hashing import WORD, read_word
