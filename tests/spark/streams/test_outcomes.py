@@ -58,12 +58,14 @@ def spark_join(session, left, right, on, how):
     return ids(session.sql(f"select {columns} from one l {kind} join two r on {condition}"))
 
 
-def waiting(batches, window=WINDOW):
-    """The ids of rows that may still find a match when all is over, if these are given at all."""
+def waiting(batches, key, window=WINDOW):
+    """The ids of rows that may still find a match when all is over: not those without a key."""
     last = watermarks(batches)[-1]
     reaches = {"left": window.after_us, "right": window.before_us}
     return {
-        side: {row["id"] for row in rows if row["t"] + reaches[side] > last}
+        side: {
+            row["id"] for row in rows if row[key] is not None and row["t"] + reaches[side] > last
+        }
         for side, rows in zip(reaches, flat(batches), strict=True)
     }
 
@@ -96,7 +98,7 @@ def check_kinds(session, folder, on, hows, seed, **options):
     }
     finish(*queries.values())
     rows = flat(on_time(batches))
-    missed = waiting(on_time(batches))
+    missed = waiting(on_time(batches), "k" if on == EQUAL else "x")
     for how, query in queries.items():
         expected = without_waiting(spark_join(session, *rows, on, how), how, missed)
         found = ids(session.table(query.name))
