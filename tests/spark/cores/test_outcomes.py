@@ -6,7 +6,7 @@ Whatever is cut, lost or run again, the result is that of the rows that were on 
 from collections import Counter
 
 import pytest
-from hypothesis import Phase, event, given, settings
+from hypothesis import Phase, event, example, given, settings
 from hypothesis import strategies as st
 
 import streamjoin as sj
@@ -197,6 +197,7 @@ def pairs_within(left, right, predicate, before, after):
     delay=st.sampled_from([0, 2, 5, 100]),
     algorithm=st.sampled_from(["auto", "bi_sort", "pim_tree"]),
 )
+@example(236, "left", "equality", 3, "split", 5, 1, 0, "pim_tree")  # a worker has what has left
 def test_time_windows(seed, how, name, cores, routing, before, after, delay, algorithm):
     on, predicate = CONDITIONS[name]
     if how == "full" and (
@@ -226,6 +227,7 @@ def test_time_windows(seed, how, name, cores, routing, before, after, delay, alg
     order=st.sampled_from([None, "o"]),
     algorithm=st.sampled_from(["auto", "bi_sort", "im_tree"]),
 )
+@example(3827, "right", "band", 3, (13, 10), None, "im_tree")  # half of a segment has left
 def test_count_windows(seed, how, name, cores, sizes, order, algorithm):
     on, predicate = CONDITIONS[name]
     cores = 1 if how == "full" else cores

@@ -157,7 +157,11 @@ def pack_unable(
     spec: JoinSpec, rows: pa.RecordBatch, able: Prepared
 ) -> Iterator[tuple[int, bytes]]:
     """Pack the rows that cannot match, each for one core, which is to tell of their ends."""
-    chosen = np.setdiff1d(np.arange(rows.num_rows), able.places)
+    if len(able) == rows.num_rows:
+        return
+    is_unable = np.ones(rows.num_rows, np.bool_)
+    is_unable[able.places] = False
+    chosen = np.flatnonzero(is_unable)
     if chosen.size:
         unable, table = take_rows(rows, chosen), RoutingTable.split(spec.cores)
         owners = table.owners(np.zeros(chosen.size, np.int32), unable)
