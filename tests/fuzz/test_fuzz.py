@@ -14,8 +14,8 @@ import pytest
 from streamjoin.api.join_state import JoinState
 from streamjoin.conditions import atoms, recognition
 from streamjoin.indexes.runs import sorted_run
-from streamjoin.joins.outcomes import selection
 from streamjoin.joins.outcomes.aggregates import reduction
+from streamjoin.joins.outcomes.ranking import selection
 from streamjoin.joins.outcomes.ranking.ranks import KeyDistance
 from streamjoin.joins.pairs.deliver import Delivered
 from streamjoin.joins.sliding.manager import Manager

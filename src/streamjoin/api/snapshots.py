@@ -331,7 +331,8 @@ def load_counters(saved: dict[str, Any]) -> Counters:
     counters = Counters(**saved)
     refuse_unless(counters.rows.keys() == {*SIDES}, "a stream is neither left nor right")
     late = counters.late, counters.late_left
-    numbers = [*counters.rows.values(), counters.matches, *late, counters.null_times]
+    given = counters.matches, counters.unmatched
+    numbers = [*counters.rows.values(), *given, *late, counters.null_times]
     refuse_unless(all(is_whole(each, 0) for each in numbers), f"{counters} are no counts")
     refuse_unless(sum(counters.rows.values()) <= MAX_KEY // 2, f"{counters} are no counts")
     return counters

@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.joins.small_streams import CONDITIONS, SCHEMA
+import streamjoin as sj
+from tests.joins.small_streams import CONDITIONS, SCHEMA, table
 from tests.oracle import Predicate, Row
 
 HOWS = (
@@ -15,6 +16,13 @@ HOWS = (
 COUNTED_HOWS = ("inner", "left", "left_semi", "left_anti")
 Distance = Callable[[Row, Row], Any]
 Given = Counter[tuple[Any, Any]]  # (left id, right id), None for a side that is not there
+
+
+def open_join(*arguments: Any, **options: Any) -> sj.StreamJoin:
+    """A join that knows the columns of both sides: without them, it could not give lonely rows."""
+    join = sj.StreamJoin(*arguments, **options)
+    join.push(left=table([]), right=table([]))
+    return join
 
 
 def apart(left: str, right: str) -> Distance:

@@ -11,6 +11,7 @@ from streamjoin.indexes.catalogue import ONE_KEY, TWO_KEYS, WHOLE_WINDOWS
 from streamjoin.joins.outcomes.aggregates import reduction
 from streamjoin.plans.limits import use_limits
 from tests.joins.outcomes.aggregated import ASKED, WITHOUT_LEFT, aggregate_all, read_rows
+from tests.joins.outcomes.kept import open_join
 from tests.joins.outcomes.test_keep_streams import (
     CLOSING,
     in_window,
@@ -42,7 +43,7 @@ def test_time_windows_give_each_left_row_once_it_is_final(
     name, after = fitting(name, algorithm, timed=True), data.draw(st.integers(1, 6))
     text, predicate = CONDITIONS[name]
     inside = in_window(predicate, before, after)
-    join = sj.StreamJoin(
+    join = open_join(
         text, sj.TimeWindow(before=before, after=after), time="t", algorithm=algorithm, how=how,
         threads=data.draw(st.sampled_from([1, 2])), aggregate=asked,
     )  # fmt: skip
@@ -89,7 +90,7 @@ def test_batch_mode_and_streams_give_the_same(data, name, how, asked, before):
         for step in data.draw(steps_of(left, right))
     ]
     for batch_rows in (None, 7):
-        join = sj.StreamJoin(text, window, "t", batch_rows=batch_rows, how=how, aggregate=asked)
+        join = open_join(text, window, "t", batch_rows=batch_rows, how=how, aggregate=asked)
         found = Counter()
         for part in join.stream(steps):
             found += read_rows(part.rows, asked)
@@ -124,7 +125,7 @@ def test_windows_that_close(kind, way, data, name, how, asked):
             patch.setattr(reduction, "gives_ranges", lambda plan: False)
         tables = sj.join_tables(table(left), table(right), text, window, "t", **options)
         assert read_rows(tables, asked) == expected
-        join = sj.StreamJoin(text, window, "t", threads=2, **options)
+        join = open_join(text, window, "t", threads=2, **options)
         found = Counter()
         for step in data.draw(steps_of(left, right)):
             join = sj.StreamJoin.restore(join.snapshot())
@@ -149,7 +150,7 @@ def test_count_windows_give_each_left_row_when_it_leaves(algorithm, data, name, 
     arrivals = {row["id"]: place for place, row in enumerate(right)}
     when = lambda other: arrivals[other["id"]]  # noqa: E731
     met = lambda one, other: (one["id"], other["id"]) in matches  # noqa: E731
-    join = sj.StreamJoin(
+    join = open_join(
         text, sj.CountWindow(left=sizes[0], right=sizes[1]), algorithm=algorithm, how=how,
         threads=data.draw(st.sampled_from([1, 2])), aggregate=asked,
     )  # fmt: skip

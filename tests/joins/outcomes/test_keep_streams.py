@@ -16,6 +16,7 @@ from tests.joins.outcomes.kept import (
     give,
     ids,
     keep_pairs,
+    open_join,
     rank_of,
 )
 from tests.joins.small_streams import (
@@ -81,7 +82,7 @@ def test_time_windows_give_each_left_row_once_it_is_final(
     text, predicate = CONDITIONS[name]
     inside = in_window(predicate, before, after)
     options, rank = options_of(name, keep, k, how)
-    join = sj.StreamJoin(
+    join = open_join(
         text, sj.TimeWindow(before=before, after=after), time="t", algorithm=algorithm,
         threads=data.draw(st.sampled_from([1, 2])), **options,
     )  # fmt: skip
@@ -144,9 +145,7 @@ def test_batch_mode_and_streams_give_the_same(data, name, keep, k, how, before):
     ]
     for batch_rows in (None, 7):
         algorithm = data.draw(st.sampled_from(["auto", "pim_tree"]))
-        join = sj.StreamJoin(
-            text, window, "t", batch_rows=batch_rows, algorithm=algorithm, **options
-        )
+        join = open_join(text, window, "t", batch_rows=batch_rows, algorithm=algorithm, **options)
         found = Counter()
         for part in join.stream(steps):
             found += ids(part.rows, how)
@@ -160,7 +159,7 @@ def test_delay_moves_the_watermark(data, name, keep, k, how):
     inside = in_window(predicate, 3, 3)
     options, rank = options_of(name, keep, k, how)
     left, right = data.draw(streams(most=25))
-    join = sj.StreamJoin(text, sj.TimeWindow(before=3, after=3), "t", delay="1 s", **options)
+    join = open_join(text, sj.TimeWindow(before=3, after=3), "t", delay="1 s", **options)
     found = Counter()
     for step in data.draw(steps_of(left, right)):
         found += ids(push(join, *step), how)
@@ -201,7 +200,7 @@ def test_windows_that_close(kind, data, name, keep, k, how):
     expected = give(keep_pairs(left, right, inside, rank, k), left, right, how)
     tables = sj.join_tables(table(left), table(right), text, window, "t", **options)
     assert ids(tables, how) == expected
-    join = sj.StreamJoin(text, window, "t", threads=data.draw(st.sampled_from([1, 2])), **options)
+    join = open_join(text, window, "t", threads=data.draw(st.sampled_from([1, 2])), **options)
     found = Counter()
     for step in data.draw(steps_of(left, right)):
         join = sj.StreamJoin.restore(join.snapshot())
@@ -254,7 +253,7 @@ def test_count_windows_give_each_left_row_when_it_leaves(
     arrivals = {row["id"]: place for place, row in enumerate(right)}
     rank = count_rank(keep, DISTANCES[name][1], arrivals)
     met = lambda one, other: (one["id"], other["id"]) in matches  # noqa: E731
-    join = sj.StreamJoin(
+    join = open_join(
         text, sj.CountWindow(left=sizes[0], right=sizes[1]), algorithm=algorithm,
         threads=data.draw(st.sampled_from([1, 2])), **options,
     )  # fmt: skip
@@ -282,12 +281,12 @@ def test_streams_and_batches_in_a_count_window(data, name, keep, k, how):
     left, right = data.draw(streams(most=25))
     steps = data.draw(steps_of(left, right))
     window = sj.CountWindow(left=5, right=4)
-    twin = sj.StreamJoin(CONDITIONS[name][0], window, **options)
+    twin = open_join(CONDITIONS[name][0], window, **options)
     expected = sum((ids(push(twin, *step), how) for step in steps), Counter())
     expected += ids(twin.finish(), how)
     tables = [tuple(map(table, step)) for step in steps]
     for others in ({"algorithm": "pim_tree", "threads": 2}, {"batch_rows": 7}):
-        join = sj.StreamJoin(CONDITIONS[name][0], window, **options, **others)
+        join = open_join(CONDITIONS[name][0], window, **options, **others)
         given_rows = [ids(part.rows, how) for part in join.stream(tables)]
         assert sum(given_rows, Counter()) == expected
 
