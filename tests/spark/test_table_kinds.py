@@ -113,7 +113,7 @@ def spread(on: str, routing: str) -> str:
     return "auto" if routing == "range" and "abs" not in on else routing
 
 
-@pytest.mark.parametrize("zone", ["session", "far_away"])
+@pytest.mark.parametrize("zone", [pytest.param("session", marks=pytest.mark.slow), "far_away"])
 def test_every_kind_has_sparks_answer(zone: str, request: Any) -> None:
     left, right = frames(request.getfixturevalue(zone))
     names = list(CONDITIONS if zone == "session" else ["times", "days", "residual"])
@@ -143,6 +143,7 @@ def test_spark_itself_gives_that(session: Any) -> None:
         assert found == expected[on, how], how
 
 
+@pytest.mark.slow
 def test_time_windows(session: Any) -> None:
     left, right = frames(session)
     routings = cycle(ROUTINGS)
@@ -160,6 +161,7 @@ def test_time_windows(session: Any) -> None:
         assert found == expected[within_it[case[0]], case[1]], case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [TumblingWindow("1 minute"), SessionWindow("15 seconds")])
 def test_windows_that_close(session: Any, window: Any) -> None:
     left, right = frames(session)
@@ -176,6 +178,7 @@ def test_windows_that_close(session: Any, window: Any) -> None:
         assert found == kind_of(pairs.elements(), *every, how), (on, how, cores)
 
 
+@pytest.mark.slow
 def test_count_windows(session: Any) -> None:
     left, right = frames(session)
 
@@ -237,6 +240,7 @@ def test_what_the_cores_cannot_evaluate_is_named(session: Any) -> None:
         sjs.join(frame, frame, on=on).collect()
 
 
+@pytest.mark.slow
 def test_what_is_kept(session: Any) -> None:
     left, right = frames(session)
     distance = "abs(ln(l.a + 10) - ln(r.b + 10))"
