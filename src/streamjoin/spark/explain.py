@@ -5,13 +5,12 @@ from pyspark.sql import DataFrame
 from streamjoin.api.explain import (
     NEXT,
     describe_algorithm,
-    describe_emit,
-    describe_how,
     describe_index,
     describe_keep,
     describe_tuning,
     joins_whole,
 )
+from streamjoin.api.explain_results import describe_columns, describe_how, describe_results
 from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
 from streamjoin.keys.operands import OTHER
@@ -67,10 +66,11 @@ def explain_join(
         ),
         ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
         ("tuning", describe_tuning(config)),
-        ("how", describe_how(config.how)),
+        ("how", describe_how(config)),
         ("keep", describe_keep(condition, config)),
         ("aggregate", describe_aggregated(config)),
-        ("results", describe_emit(keys, config) if config.closes and not tables else ""),
+        ("columns", NEXT.join(describe_columns(config))),
+        ("results", "" if tables else NEXT.join(describe_results(keys, config))),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -68,13 +68,14 @@ def test_find_is_refused():
 def test_explain_says_what_is_kept_and_when():
     on = "l.k = r.k and l.x <= r.x"
     told = explain(on, TIME, "t", keep="nearest", k=2, how="full")
-    assert "how          full: pairs, and left and right rows that match nothing\n" in told
+    how = "full: pairs, and left rows that match nothing and right rows that no left row keeps"
+    assert f"how          {how}\n" in told
     assert "keep         the nearest 2 matches of each left row, by abs(l.x - r.x)\n" in told
-    assert "results      those of a left row once the watermark has passed" in told
+    assert "results      what a left row keeps: once the watermark has passed l.t + 1 sec" in told
     told = explain("l.k = r.k", COUNT, keep="first", how="left_semi")
     assert "left_semi: left rows that match something, each once\n" in told
     assert "the first match of each left row, by arrival\n" in told
-    assert "once it has left its window" in told
+    assert "once 5 more left rows have come" in told
     told = explain("abs(l.x - r.x) <= 1", time="t", keep="last")
     assert "by time of the right row" in told
     assert "time window" not in told
