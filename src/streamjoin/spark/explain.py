@@ -1,5 +1,7 @@
 """``explain`` for DataFrames: what Spark does, what the cores do, and how rows get to them."""
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from streamjoin.api.explain import (
@@ -41,6 +43,7 @@ def explain_join(
     check_key(config.algorithm, plan.has_key, config.on)
     advice = advise(config.algorithm)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
+    unordered = replace(config, ordered="none")  # the columns say the order, not the rows
     by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
     facts = [
         ("inputs", "two tables" if tables else "two streams"),
@@ -70,7 +73,7 @@ def explain_join(
         ("keep", describe_keep(condition, config)),
         ("aggregate", describe_aggregated(config)),
         ("columns", NEXT.join(describe_columns(config))),
-        ("results", "" if tables else NEXT.join(describe_results(keys, config))),
+        ("results", "" if tables else NEXT.join(describe_results(keys, unordered))),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
