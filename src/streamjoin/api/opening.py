@@ -75,8 +75,8 @@ class Opening:
             if count and side in gives:
                 other = "right" if side == "left" else "left"
                 raise StreamJoinError(
-                    f"the rows of {side} ({count:,}) cannot be given yet: nothing has "
-                    f"come of {other}, so its columns are not known; push a table of {other} "
+                    f"the rows of {side} ({count:,}) cannot be given yet: nothing has come of "
+                    f"{other} that tells its columns and their types; push a table of {other} "
                     f"without rows, push({other}=schema.empty_table()), and finish then"
                 )
         self.steps.append(Push({}, is_last=True))

@@ -154,7 +154,7 @@ def as_tuning(texts: list[str] | None) -> dict[str, int]:
 
 def as_aggregates(texts: list[str] | None) -> dict[str, str]:
     """Return the aggregates by the names of their columns."""
-    aggregates = {}
+    aggregates: dict[str, str] = {}
     for text in texts or ():
         name, found, aggregate = (part.strip() for part in text.partition("="))
         if not (name and found and aggregate):

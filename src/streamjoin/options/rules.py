@@ -240,7 +240,8 @@ def check_distance(text: str) -> None:
         tree = parse_expression(text)
     except ConditionError as error:
         raise type(error)(f"{place}: {error}") from error
-    if any(is_aggregate(each) for each in tree.find_all(exp.Func)):
+    function: Any = exp.Func
+    if any(is_aggregate(each) for each in tree.find_all(function)):
         raise ConditionError(
             f"{place} is an aggregate, and a distance is that of one pair; write an expression "
             "over l and r, such as abs(l.x - r.x)"
