@@ -1,6 +1,7 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
 import gzip
+import re
 import sys
 
 import pyarrow as pa
@@ -409,7 +410,7 @@ def test_messages_are_in_one_line_unless_for_a_terminal(files):
     ("arguments", "texts"),
     [
         (("--window", "1 s"), ["--time left_column,right_column"]),
-        (("--window", "count 5", "--time", "ts"), ["--time ts,ts has no use"]),
+        (("--window", "count 5", "--time", "ts"), ["--time ts has no use"]),
         (("--time", "ts"), ["without --window"]),
         (("--algorithm", "shj_jm"), ["--algorithm shj_jm joins rows as they arrive"]),
         (("--algorithm", "prj", "--tuning", "bats=3"), ["--tuning bats=3", "--algorithm prj has"]),
@@ -422,6 +423,86 @@ def test_messages_speak_of_options(files, arguments, texts):
         assert text in message
     assert "='" not in message
     assert "=(" not in message
+
+
+KINDS = {
+    "how": (("--how", "left"), 4, "4 rows in the result"),
+    "spelling": (("--how", "LEFT_ANTI"), 1, "1 rows in the result"),
+    "inner": (("--how", "Inner"), 3, "3 matches"),
+    "keep": (("--keep", "nearest"), 3, "3 matches"),
+    "k": (("--keep", "first", "--k", "2", "--time", "ts"), 3, "3 matches"),
+    "nearest": (("--keep", "nearest", "--nearest", "abs(l.ts - r.ts)"), 3, "3 matches"),
+    "aggregate": (("--aggregate", "n=count(*)"), 3, "3 rows in the result"),
+    "indicator": (("--how", "full", "--indicator"), 5, "5 rows in the result"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_of_joins(files, tmp_path, name):
+    arguments, rows, told = KINDS[name]
+    out = tmp_path / "out.parquet"
+    for more in ((), ("--count",), ("--out", out)):
+        result = run("join", *files, "--on", CONDITION, *arguments, *more)
+        assert result.exit_code == 0, result.output
+        assert f"4 x 4 rows, {told}" in words(result.stdout)
+    assert parquet.read_table(out).num_rows == rows
+
+
+def test_several_aggregates_and_the_indicator_are_columns(files, tmp_path):
+    out = tmp_path / "out.parquet"
+    aggregates = (
+        "--aggregate",
+        "n = count(*)",
+        "--aggregate",
+        "b=max(case when r.price=1 then 1 end)",
+    )
+    run("join", *files, "--on", CONDITION, "--how", "left", *aggregates, "--out", out)
+    found = parquet.read_table(out)
+    assert found.column_names == ["symbol", "price", "ts", "n", "b"]
+    assert sorted(found["n"].to_pylist()) == [0, 1, 1, 1]
+    run("join", *files, "--on", CONDITION, "--how", "full", "--indicator", "--out", out)
+    assert set(parquet.read_table(out)["_match"].to_pylist()) == {"both", "left_only", "right_only"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--how", "lefft"), "--how lefft is no kind of join; choose 'inner'"),
+        (("--keep", "best"), "--keep best does not exist"),
+        (("--keep", "first"), "--keep first goes by the time"),
+        (("--k", "2"), "--k 2 is about the matches that are kept, and all are; add --keep nearest"),
+        (("--keep", "nearest", "--k", "0"), "--k 0: give the number of matches"),
+        (("--nearest", "l.price - r.price"), '--nearest "l.price - r.price" is about the matches'),
+        (("--keep", "nearest", "--nearest", "l.s 'x'"), "--nearest \"l.s 'x'\": cannot read"),
+        (("--how", "semi", "--indicator"), "--indicator tells pairs from rows without a match"),
+        (("--aggregate", "n"), "--aggregate 'n': give a column and its aggregate"),
+        (("--aggregate", "n=r.x"), "aggregate 'n': 'r.x' is no aggregate"),
+        (
+            ("--aggregate", "n=count(*)", "--aggregate", "n=max(r.x)"),
+            "there is a column 'n' already, of count(*)",
+        ),
+        (
+            ("--aggregate", "n=count(*)", "--aggregate", "m=max(r.x)", "--how", "full"),
+            '--aggregate "n=count(*)" --aggregate "m=max(r.x)" gives one row for each left row',
+        ),
+    ],
+    ids=str,
+)
+def test_kinds_are_refused_in_the_words_of_the_command_line(files, arguments, expected):
+    message = refused(run("join", *files, "--on", CONDITION, *arguments))
+    assert expected in message
+    assert not re.search(r"\b(how|keep|k|nearest|aggregate|indicator|time)=", message)
+
+
+def test_explain_tells_of_kinds():
+    window = ("--window", "10 s", "--time", "ts", "--delay", "1 s")
+    early = ("--how", "left", "--unmatched", "early", "--patience", "5 s", "--late", "keep")
+    told = run("explain", "l.k = r.k", *window, *early).stdout
+    assert "how          left: pairs, and left rows that match nothing" in told
+    assert "once the watermark has passed l.ts + 10 seconds" in told
+    assert "_op:" in told
+    message = refused(run("explain", "l.k = r.k", *window, *early[:4]))
+    assert '--unmatched early needs --patience "10 seconds"' in message
 
 
 def test_a_condition_stays_as_it_is_written(files):

@@ -103,6 +103,21 @@ def test_what_has_no_use_is_refused(call, texts):
 
 
 @pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("by", "l.id = r.id"),
+        ("tolerance", "band"),
+        ("direction", "keep='nearest'"),
+        ("type", "how"),
+    ],
+)
+def test_options_of_other_systems_are_translated(name, words):
+    with pytest.raises(sj.StreamJoinError) as error:
+        sj.join_tables(ROWS, ROWS, "l.x = r.x", **{name: "x"})
+    says(error, f"has no option {name!r}", words)
+
+
+@pytest.mark.parametrize(
     ("window", "options"),
     [
         (sj.CountWindow(5), {"order": ("a", "b"), "cores": 2, "ordered": 3}),

@@ -179,6 +179,48 @@ def test_knobs_of_an_algorithm(write):
         assert expected in refusal(write(text), *closing, f"join.tuning={knobs}")
 
 
+def test_kinds_of_joins(write):
+    join = """on = "l.k = r.k and r.ts <= l.ts"
+how = "left"
+keep = "nearest"
+k = 3
+nearest = "l.ts - r.ts"
+indicator = true
+"""
+    job = load_job(write(TABLES, 'on = "abs(l.x - r.x) <= 1"\n', join))
+    given = job.join.given
+    assert given["how"].name == "left"
+    assert [given[name] for name in ("keep", "k", "nearest")] == ["nearest", 3, "l.ts - r.ts"]
+    assert given["indicator"] is True
+    job = load_job(write(TABLES), ["join.how=left", "join.aggregate={ n = 'count(*)' }"])
+    assert job.join.given["aggregate"] == (("n", "count(*)"),)
+    stream = ["join.how=full", "join.unmatched=early", "join.patience=5 seconds", "join.late=keep"]
+    given = load_job(write(STREAMS), stream).join.given
+    assert (given["patience"], given["late"], given["unmatched"]) == (5_000_000, "keep", "early")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["how=lefft"], "how='lefft' is no kind of join"),
+        (["kepe=first"], "Did you mean 'keep'?"),
+        (["keep=first"], "keep='first' goes by the time of the right row"),
+        (["k=3"], "k=3 is about the matches that are kept"),
+        (["keep=nearest", "k=0"], "join.k = 0: it must be a whole number from 1"),
+        (["indicator=yes"], 'join.indicator = "yes": it must be true or false'),
+        (["how=semi", "indicator=true"], "how='left_semi' gives no pairs"),
+        (["aggregate=count(*)"], "it must be a table of columns and aggregates, e.g. { n ="),
+        (["aggregate={}"], "it must be a table of columns and aggregates, e.g. { n ="),
+        (["aggregate={ n = 'median(r.x)' }"], "median is not computed here"),
+        (["late=keep"], "late='keep' is for windows that look at event times"),
+        (["patience=5"], "duration '5' cannot be read"),
+        (["how=left", "unmatched=early", "patience=5 s"], "unmatched='early' goes by event times"),
+    ],
+)
+def test_kinds_are_refused_with_a_reason(write, overrides, expected):
+    assert expected in refusal(write(TABLES), *(f"join.{each}" for each in overrides))
+
+
 def test_one_file_serves_streams_and_tables(write):
     job = load_job(write(STREAMS), ["left.stream=false", "right.stream=false"])
     assert not job.is_stream

@@ -6,36 +6,27 @@ from typing import Unpack
 
 from sqlglot import exp
 
+from streamjoin.api.explain_results import (
+    describe_columns,
+    describe_how,
+    describe_results,
+    is_plain,
+)
 from streamjoin.choice.advice import advise, describe_measured
 from streamjoin.choice.calibration_file import load_calibration
 from streamjoin.choice.decision_tree import describe_tree
 from streamjoin.conditions import Band, Condition, Inequality, NotEqual, Residual, aliases, describe
 from streamjoin.errors import StreamJoinError
 from streamjoin.expressions.aggregates import parse_aggregates
-from streamjoin.indexes.catalogue import BY_EQUALITY, LAZY, TWO_KEYS
+from streamjoin.indexes.catalogue import BY_EQUALITY, TWO_KEYS
 from streamjoin.options.checked import JoinOptions
-from streamjoin.options.how import INNER, How
 from streamjoin.options.options import STREAMS, StreamOptions
 from streamjoin.options.rules import check_key, check_ranges, find_distance
 from streamjoin.options.signatures import show_options
-from streamjoin.options.values import ColumnPair, Ordered
-from streamjoin.plans.plan import SIDES
+from streamjoin.options.values import ColumnPair
 from streamjoin.windows import Window
+from streamjoin.windows.durations import format_duration
 
-ORDERS: dict[Ordered, str] = {
-    "none": "",
-    "outer": "in order: the matches of an earlier row come first",
-    "inner": "in order: the matches of an earlier row come first, those of one row oldest first",
-}
-EMITS = {
-    "close": "when a window closes: the watermark has passed its end",
-    "eager": "as rows arrive",
-    "auto": "as rows arrive or when a window closes, decided when it opens",
-}
-FINAL = {
-    False: "those of a left row once the watermark has passed the end of its window",
-    True: "those of a left row once it has left its window",
-}
 NEXT, WIDTH = "\n" + " " * 13, 87  # what continues a fact on the next line, and its width
 
 
@@ -65,30 +56,36 @@ def explain(
     {options}
     """
     config = JoinOptions.check(on, window, time, **options)
-    ordered, delay = config.ordered, options.get("delay")
     condition = config.condition()
     index, filters = describe_index(condition, config, joins_whole(condition, config))
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
-    results = ORDERS.get(ordered, f"in order by row; oldest first in groups of {ordered}")
-    if config.reduces and config.window is not None:
-        results = FINAL[config.is_counted]
     facts = [
         ("window", "none: two finite tables" if config.window is None else str(config.window)),
         ("time", " and ".join(config.time) if config.time else ""),
         ("order", " and ".join(config.order) if config.order else ""),
-        ("watermark", "" if delay is None else f"follows the slower stream, {delay} behind it"),
+        ("watermark", describe_watermark(config)),
         ("index", index),
         ("filter", filters),
         ("algorithm", describe_algorithm(condition, config)),
         ("tuning", describe_tuning(config)),
         ("cores", describe_cores(config)),
-        ("how", describe_how(config.how)),
+        ("how", describe_how(config)),
         ("keep", describe_keep(condition, config)),
         ("aggregate", describe_aggregates(condition, config)),
-        ("results", describe_emit(condition, config) if config.closes else results),
+        ("columns", NEXT.join(describe_columns(config))),
+        ("results", NEXT.join(describe_results(condition, config))),
         ("threads", str(config.threads)),
     ]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])
+
+
+def describe_watermark(config: JoinOptions) -> str:
+    """Say what moves the watermark, if anything waits for it."""
+    if config.delay_us is not None:
+        return f"follows the slower stream, {format_duration(config.delay_us)} behind it"
+    if not config.is_timed or is_plain(config):
+        return ""
+    return "is moved by advance(), since there is no delay; finish() gives what is left"
 
 
 def joins_whole(condition: Condition, config: JoinOptions) -> bool:
@@ -115,27 +112,6 @@ def describe_algorithm(condition: Condition, config: JoinOptions) -> str:
     if algorithm == "auto" and len(condition.ranges()) > 1:
         reason = f"spo_join by two parts at once; by one, {reason}"
     return f"{advice.algorithm}: {reason}{NEXT}({advice.what})"
-
-
-def describe_emit(condition: Condition, config: JoinOptions) -> str:
-    """Say when windows that close return their matches."""
-    emit = config.emit
-    if emit == "auto" and config.algorithm in LAZY:
-        emit = "close"
-    elif emit == "auto" and (config.algorithm != "auto" or condition.ranges()):
-        emit = "eager"
-    return EMITS[emit]
-
-
-def describe_how(how: How) -> str:
-    """Say what is returned besides pairs, or instead of them."""
-    if how is INNER:
-        return ""
-    if how.met is not None:
-        return f"{how.name}: {how.met} rows that match something, each once"
-    alone = " and ".join(side for side in SIDES if side in how.alone)
-    pairs = "pairs, and " if how.gives_pairs else ""
-    return f"{how.name}: {pairs}{alone} rows that match nothing"
 
 
 def describe_keep(condition: Condition, config: JoinOptions) -> str:

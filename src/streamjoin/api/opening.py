@@ -75,9 +75,9 @@ class Opening:
             if count and side in gives:
                 other = "right" if side == "left" else "left"
                 raise StreamJoinError(
-                    f"what has come of {side} ({count:,} rows) waits to be given, since it matches "
-                    f"nothing, but the columns of {other} are not known yet; push a table of "
-                    f"{other} without rows, push({other}=schema.empty_table()), and finish then"
+                    f"the rows of {side} ({count:,}) cannot be given yet: nothing has come of "
+                    f"{other} that tells its columns and their types; push a table of {other} "
+                    f"without rows, push({other}=schema.empty_table()), and finish then"
                 )
         self.steps.append(Push({}, is_last=True))
 

@@ -138,7 +138,9 @@ def join(
             "this option, the first few are shown.",
         ),
     ] = None,
-    count: Annotated[bool, typer.Option("--count", help="Only count the matches.")] = False,
+    count: Annotated[
+        bool, typer.Option("--count", help="Only count the rows of the result.")
+    ] = False,
     delimiter: Annotated[
         str | None,
         typer.Option(

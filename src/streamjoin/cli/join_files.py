@@ -11,6 +11,7 @@ from rich.table import Table
 
 from streamjoin.cli.files import CsvOptions, check_output, format_of, read_table, write_batches
 from streamjoin.errors import StreamJoinError
+from streamjoin.options.how import INNER, read_how
 from streamjoin.plans.batches import coalesce_batches
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def join_files(
     elif not counts:
         Console().print(first_rows(found, matches))
     seconds = time.perf_counter() - start
-    what = "matches" if arguments.get("how", "inner") == "inner" else "rows in the result"
+    gives_pairs = read_how("how", arguments.get("how", "inner")) is INNER
+    what = "matches" if gives_pairs and not arguments.get("aggregate") else "rows in the result"
     return (
         f"{left.num_rows:,} x {right.num_rows:,} rows, {matches:,} {what}, "
         f"{seconds:.2f} s{f', written to {out}' if out else ''}"

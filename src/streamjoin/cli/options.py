@@ -5,6 +5,7 @@ written. Checks speak of Python arguments; `as_options` rewrites their messages 
 line.
 """
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 _NAMES = "|".join(["window", "time", *STREAMS.table])
 _ARGUMENT = re.compile(
     rf"(?<![\w.'\"-])({_NAMES})="
-    r"(?:'([^']*)'|\(([^()]*)\)|\{([^{}]*)\}|(\w+(?:\([^()]*\))?))"
+    r"(?:'([^']*)'|\"([^\"]*)\"|\(([^()]*)\)|(\{[^{}]*\})|(\w+(?:\([^()]*\))?))"
 )
 
 WindowOption = Annotated[
@@ -153,12 +154,17 @@ def as_tuning(texts: list[str] | None) -> dict[str, int]:
 
 def as_aggregates(texts: list[str] | None) -> dict[str, str]:
     """Return the aggregates by the names of their columns."""
-    aggregates = {}
+    aggregates: dict[str, str] = {}
     for text in texts or ():
         name, found, aggregate = (part.strip() for part in text.partition("="))
         if not (name and found and aggregate):
             raise StreamJoinError(
                 f"--aggregate {text!r}: give a column and its aggregate, such as best=max(r.bid)"
+            )
+        if name in aggregates:
+            raise StreamJoinError(
+                f"--aggregate {text!r}: there is a column {name!r} already, of "
+                f"{aggregates[name]}; give this one another name"
             )
         aggregates[name] = aggregate
     return aggregates
@@ -171,21 +177,45 @@ def as_options(message: str) -> str:
     'it needs --time a,b, or ask for --algorithm scan'
     >>> as_options("tuning={'bits': 3}: no knob of algorithm='npj' with window=None")
     '--tuning bits=3: no knob of --algorithm npj without --window'
+    >>> print(as_options("aggregate={'n': 'count(*)', 's': 'sum(r.x)'} and indicator=True"))
+    --aggregate "n=count(*)" --aggregate "s=sum(r.x)" and --indicator
     """
     return _ARGUMENT.sub(_as_option, message).replace("with no --", "without --")
 
 
 def _as_option(argument: re.Match[str]) -> str:
-    name, text, columns, knobs, value = argument.groups()
+    name, text, other_text, columns, entries, value = argument.groups()
+    option = f"--{name.replace('_', '-')}"
     if value == "None":
-        return f"no --{name.replace('_', '-')}"
+        return f"no {option}"
+    if value == "True":
+        return option
     if columns is not None:
-        value = columns.replace("'", "").replace(", ", ",")
-    elif knobs is not None:
-        value = knobs.replace("'", "").replace(": ", "=")
-    elif text is not None:
-        value = f'"{text}"' if " " in text else text
-    return f"--{name.replace('_', '-')} {value}"
+        names = columns.replace("'", "").split(", ")
+        return f"{option} {','.join(dict.fromkeys(names))}"
+    if entries is not None:
+        return write_entries(option, entries)
+    if value is not None:
+        return f"{option} {value}"
+    return f"{option} {as_word(other_text if text is None else text)}"
+
+
+def write_entries(option: str, entries: str) -> str:
+    """Return a dict, as Python writes it, as one option for each of its entries."""
+    try:
+        pairs = ast.literal_eval(entries).items()
+    except (ValueError, SyntaxError):  # cut off within a text
+        return f"{option} {entries}"
+    return " ".join(f"{option} {as_word(f'{key}={each}')}" for key, each in pairs) or option
+
+
+def as_word(text: str) -> str:
+    """Return a text as one word of a shell.
+
+    >>> as_word("left_semi"), as_word("max(r.bid)")
+    ('left_semi', '"max(r.bid)"')
+    """
+    return text if re.fullmatch(r"[\w.,:=/+-]+", text) else f'"{text}"'
 
 
 def as_csv(delimiter: str | None, encoding: str | None) -> "CsvOptions":

@@ -59,8 +59,11 @@ def parse_aggregates(pairs: Iterable[tuple[str, str]]) -> tuple[Aggregate, ...]:
 
 def parse_aggregate(column: str, text: str) -> Aggregate:
     """Read an aggregate, or say what it should be."""
-    tree = parse_expression(text)
     place = f"aggregate {column!r}: {text!r}"
+    try:
+        tree = parse_expression(text)
+    except ConditionError as error:
+        raise type(error)(f"aggregate {column!r}: {error}") from error
     check_form(tree, place)
     if isinstance(tree, exp.Anonymous) and tree.name.lower() == "mean":
         arguments = tree.expressions
@@ -71,7 +74,7 @@ def parse_aggregate(column: str, text: str) -> Aggregate:
     if not function:
         raise ConditionError(
             f"{place}: {function_name(tree)} is not computed here; there are {LISTED}. "
-            "Join without aggregate=, and aggregate the pairs by others"
+            "Leave aggregate out, and compute it from the pairs"
         )
     if len(arguments) != 1:
         raise ConditionError(
@@ -95,7 +98,7 @@ def check_form(tree: exp.Expression, place: str) -> None:
         )
     if tree.find(exp.Distinct) is not None:
         raise ConditionError(
-            f"{place}: DISTINCT is not supported; join without aggregate=, and aggregate the "
+            f"{place}: DISTINCT is not supported; leave aggregate out, and compute it from the "
             "pairs, or make the values of the right side distinct before the join"
         )
     if tree.find(exp.IgnoreNulls, exp.RespectNulls) is not None:

@@ -242,7 +242,7 @@ def as_knobs(value: Any, _file: Path) -> Knobs | None:
 def as_aggregates(value: Any, _file: Path) -> Aggregates | None:
     """Accept names with texts; the join checks which."""
     fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-    return value if fits else None
+    return value if fits and value else None
 
 
 def as_count(value: Any, _file: Path) -> int | None:

@@ -466,6 +466,20 @@ SPARK = EntryPoint("spark.join", SparkOptions)
 ENTRY_POINTS = (STREAMS, TABLES, SPARK)
 
 
+IN_CONDITION = "write it into the condition, as in l.id = r.id"
+FAMILIAR = {  # options of other systems, and what to write here
+    **dict.fromkeys(("by", "left_by", "right_by", "left_on", "right_on"), IN_CONDITION),
+    "tolerance": "write a band into the condition, as in l.ts - r.ts between 0 and 5000",
+    **dict.fromkeys(
+        ("direction", "strategy"),
+        "write an inequality into the condition, as in r.ts <= l.ts, and pass keep='nearest'",
+    ),
+    "type": "did you mean 'how'?",
+    "join_type": "did you mean 'how'?",
+    "agg": "did you mean 'aggregate'?",
+}
+
+
 def refuse_option(entry: EntryPoint, name: str, value: Any) -> None:
     """Refuse an option that an entry point does not take, or that does not exist."""
     takers = [each for each in ENTRY_POINTS if name in each.table]
@@ -477,4 +491,5 @@ def refuse_option(entry: EntryPoint, name: str, value: Any) -> None:
         )
     near = get_close_matches(name, entry.table, n=1)
     way = f"did you mean {near[0]!r}?" if near else f"it has {quote_words(entry.table)}"
+    way = FAMILIAR.get(name, way)
     raise StreamJoinError(f"{entry.name} has no option {name!r}; {way}")

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from streamjoin.conditions import Band, Condition, Inequality, Residual, aliases
 from streamjoin.errors import ConditionError, StreamJoinError, WindowError
-from streamjoin.expressions.aggregates import parse_aggregates
+from streamjoin.expressions.aggregates import is_aggregate, parse_aggregates
 from streamjoin.expressions.parsing import parse_expression
 from streamjoin.indexes.catalogue import ALGORITHMS, BY_EQUALITY, EAGER, LAZY, TWO_KEYS
 from streamjoin.options.values import GOALS, join_words, quote_words
@@ -51,9 +51,10 @@ def check_window(window: Any, time: Any, options: Mapping[str, Any], reduces: bo
             "time=('left_column', 'right_column')"
         )
     if time is not None and not timed and not (window is None and reduces):
+        use = "; without a window, only keep and aggregate go by time" if window is None else ""
         raise WindowError(
-            f"time={time!r} has no use with window={window!r}; pass {list_windows(is_timed=True)}, "
-            "or leave time out"
+            f"time={time!r} has no use with window={window!r}{use}; pass "
+            f"{list_windows(is_timed=True)}, or leave time out"
         )
     order, delay = options.get("order"), options.get("delay")
     if order is not None and (window is None or window.is_timed):
@@ -220,6 +221,8 @@ def check_rank(
 ) -> None:
     """Refuse to keep the best matches where nothing tells which these are."""
     has_arrival = window is not None and not window.is_timed
+    if nearest is not None:
+        check_distance(nearest)
     if keep in ("first", "last") and not (has_time or has_arrival):
         raise StreamJoinError(
             f"keep={keep!r} goes by the time of the right row; pass the time columns as "
@@ -228,6 +231,21 @@ def check_rank(
     unknown = any("" in aliases(part.expression) for part in condition.residuals)
     if keep == "nearest" and nearest is None and not unknown:
         find_distance(condition, has_time, not has_arrival)
+
+
+def check_distance(text: str) -> None:
+    """Refuse a distance that cannot be read, or that is not one of a pair."""
+    place = f"nearest={text!r}"
+    try:
+        tree = parse_expression(text)
+    except ConditionError as error:
+        raise type(error)(f"{place}: {error}") from error
+    function: Any = exp.Func
+    if any(is_aggregate(each) for each in tree.find_all(function)):
+        raise ConditionError(
+            f"{place} is an aggregate, and a distance is that of one pair; write an expression "
+            "over l and r, such as abs(l.x - r.x)"
+        )
 
 
 def check_early(plain: "Plain", window: Window | None) -> None:
@@ -251,8 +269,8 @@ def check_early(plain: "Plain", window: Window | None) -> None:
     if keep != "all" or aggregate:
         what = f"keep={keep!r}" if keep != "all" else f"aggregate={aggregate!r}"
         raise StreamJoinError(
-            f"{asked} gives a row before its matches are known, and {what} asks which of them "
-            "count; leave one of them out"
+            f"{asked} gives a row before all of its matches are known, and {what} needs them all; "
+            "leave one of them out"
         )
     if window is None or not window.is_timed:
         raise WindowError(
@@ -287,16 +305,16 @@ def find_distance(
     found: Sequence[Band | Inequality] = bands or inequalities
     if len(found) > 1:
         what = "bands" if bands else "inequalities"
-        texts = ", ".join(f"abs({each.left} - {each.right})" for each in found)
+        ways = join_words(f"nearest={f'abs({each.left} - {each.right})'!r}" for each in found)
         raise StreamJoinError(
             f"keep='nearest' needs a distance, and the condition has {len(found)} {what}; say "
-            f"which one counts with nearest='...', such as {texts}"
+            f"which one counts: {ways}"
         )
     if not found and not has_time:
         or_time = ", or pass the time columns as time=('left_column', 'right_column')"
         raise StreamJoinError(
             "keep='nearest' needs a distance, and the condition has no band and no inequality; "
-            f"say what it is with nearest='...', such as 'abs(l.x - r.x)'{or_time * takes_time}"
+            f"say what it is, as in nearest='abs(l.x - r.x)'{or_time * takes_time}"
         )
     return found[0] if found else None
 

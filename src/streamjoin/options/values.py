@@ -110,8 +110,10 @@ def read_text(name: str, value: Any) -> str | None:
 
 def read_count(name: str, value: Any) -> int:
     """Read how many matches count."""
-    if type(value) is not int or value < 1:
-        raise StreamJoinError(f"{name}={value!r}: give the number of matches, from 1")
+    if type(value) is not int or not 1 <= value <= sys.maxsize:
+        raise StreamJoinError(
+            f"{name}={value!r}: give the number of matches, from 1 to {sys.maxsize:,}"
+        )
     return value
 
 

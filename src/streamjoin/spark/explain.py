@@ -1,17 +1,18 @@
 """``explain`` for DataFrames: what Spark does, what the cores do, and how rows get to them."""
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 
 from streamjoin.api.explain import (
     NEXT,
     describe_algorithm,
-    describe_emit,
-    describe_how,
     describe_index,
     describe_keep,
     describe_tuning,
     joins_whole,
 )
+from streamjoin.api.explain_results import describe_columns, describe_how, describe_results
 from streamjoin.choice.advice import advise
 from streamjoin.conditions import describe
 from streamjoin.keys.operands import OTHER
@@ -42,6 +43,7 @@ def explain_join(
     check_key(config.algorithm, plan.has_key, config.on)
     advice = advise(config.algorithm)
     algorithm = f"{advice.algorithm}: {advice.reason}{NEXT}({advice.what})"
+    unordered = replace(config, ordered="none")  # the columns say the order, not the rows
     by = "" if part is None else f" of {plan.ranges[part].source.sql()}"
     facts = [
         ("inputs", "two tables" if tables else "two streams"),
@@ -67,10 +69,11 @@ def explain_join(
         ),
         ("algorithm", describe_algorithm(keys, inputs.config) if whole else algorithm),
         ("tuning", describe_tuning(config)),
-        ("how", describe_how(config.how)),
+        ("how", describe_how(config)),
         ("keep", describe_keep(condition, config)),
         ("aggregate", describe_aggregated(config)),
-        ("results", describe_emit(keys, config) if config.closes and not tables else ""),
+        ("columns", NEXT.join(describe_columns(config))),
+        ("results", "" if tables else NEXT.join(describe_results(keys, unordered))),
     ]
     lines = ["condition", *(f"  {line}" for line in describe(condition))]
     return "\n".join([*lines, *(f"{name:<12} {text}" for name, text in facts if text)])

@@ -63,7 +63,7 @@ class JobResult:
             (self.batches or None, "batches"),
             (self.rows, "rows"),
             (self.matches, "matches"),
-            (self.late or None, "late rows dropped"),
+            (self.late or None, "late rows"),
         )
         texts = [f"{count:,} {name}" for count, name in counts if count is not None]
         return ", ".join([*texts, f"{self.seconds:.1f} s"])

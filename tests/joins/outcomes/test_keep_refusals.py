@@ -26,10 +26,13 @@ TIME, COUNT, TUMBLING = sj.TimeWindow("1 s"), sj.CountWindow(5), sj.TumblingWind
         ("l.s < r.s", {"keep": "nearest"}, ["string", "no distance", "nearest="]),
         ("l.k = r.k", {"keep": "nearest", "nearest": "l.s"}, ["string", "a number or an interval"]),
         ("l.k = r.k", {"keep": "nearest", "nearest": "l.b"}, ["bool", "a number or an interval"]),
-        ("l.k = r.k", {"keep": "nearest", "nearest": "l.q"}, ["no column 'q'"]),
-        ("l.k = r.k", {"keep": "nearest", "nearest": "l.k -"}, ["cannot read"]),
+        ("l.k = r.k", {"keep": "nearest", "nearest": "l.q"}, ["nearest='l.q': ", "no column 'q'"]),
+        ("l.k = r.k", {"keep": "nearest", "nearest": "l.k -"}, ["nearest='l.k -': cannot read"]),
+        ("l.k = r.k", {"keep": "nearest", "nearest": "sum(r.x)"}, ["is an aggregate", "one pair"]),
+        ("l.k < r.k", {"keep": "nearest", "k": 0}, ["k=0", "from 1 to 9,223,372,036,854,775,807"]),
+        ("l.k < r.k", {"keep": "nearest", "k": 2**63}, ["k=9223372036854775808", "from 1 to"]),
         ("l.k = r.k", {"keep": "last", "time": ("k", "s")}, ["'s'", "string", "times are"]),
-        ("l.k = r.k", {"time": "t"}, ["time='t' has no use with window=None"]),
+        ("l.k = r.k", {"time": "t"}, ["window=None; without a window, only keep and aggregate"]),
         ("l.k = r.k", {"keep": "last", "time": "t", "algorithm": "shj_jm"}, ["shj_jm"]),
     ],
 )
@@ -59,6 +62,33 @@ def test_streams_refuse(window, options, words):
     assert window is not COUNT or "time=" not in str(refused.value)
 
 
+def test_explain_refuses_what_a_join_does():
+    for nearest in ("l.k -", "sum(r.x)", ""):
+        with pytest.raises(sj.StreamJoinError, match="nearest="):
+            explain("l.k = r.k", TIME, "t", keep="nearest", nearest=nearest)
+
+
+@pytest.mark.parametrize("k", [1000, 2**31, 2**63 - 1])
+@pytest.mark.parametrize("on", ["l.k <= r.k", "l.k <= r.k and l.x + r.x > 0"])
+def test_k_may_be_larger_than_anything(on, k):
+    rows = pa.table({"k": [1, 2, 3], "x": [1.0, 2.0, 3.0]})
+    kept = sj.join_tables(rows, rows, on, keep="nearest", k=k)
+    assert sorted(zip(kept["k"].to_pylist(), kept["k_right"].to_pylist(), strict=True)) == [
+        (1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["left", "full", "left_anti"])
+def test_rows_wait_for_the_columns_of_a_side_that_never_came(how):
+    join = sj.StreamJoin("l.k = r.k", TIME, "t", keep="last", how=how)
+    join.push(left=ROWS)
+    with pytest.raises(sj.StreamJoinError, match="nothing has come of right") as refused:
+        join.finish()
+    assert "the rows of left (1)" in str(refused.value)
+    join.push(right=ROWS.slice(0, 0))
+    assert join.finish().num_rows == 1
+
+
 def test_find_is_refused():
     join = sj.StreamJoin("l.k = r.k", TIME, "t", keep="last")
     with pytest.raises(sj.StreamJoinError, match="keep='last'"):
@@ -68,13 +98,14 @@ def test_find_is_refused():
 def test_explain_says_what_is_kept_and_when():
     on = "l.k = r.k and l.x <= r.x"
     told = explain(on, TIME, "t", keep="nearest", k=2, how="full")
-    assert "how          full: pairs, and left and right rows that match nothing\n" in told
+    how = "full: pairs, and left rows that match nothing and right rows that no left row keeps"
+    assert f"how          {how}\n" in told
     assert "keep         the nearest 2 matches of each left row, by abs(l.x - r.x)\n" in told
-    assert "results      those of a left row once the watermark has passed" in told
+    assert "results      what a left row keeps: once the watermark has passed l.t + 1 sec" in told
     told = explain("l.k = r.k", COUNT, keep="first", how="left_semi")
     assert "left_semi: left rows that match something, each once\n" in told
     assert "the first match of each left row, by arrival\n" in told
-    assert "once it has left its window" in told
+    assert "once 5 more left rows have come" in told
     told = explain("abs(l.x - r.x) <= 1", time="t", keep="last")
     assert "by time of the right row" in told
     assert "time window" not in told

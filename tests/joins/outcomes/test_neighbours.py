@@ -400,6 +400,21 @@ def test_a_row_without_a_match_has_no_key_of_the_other_side():
     assert found == [(None, None, None), (2, "b", 0)]
 
 
+DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("types", [(DICTIONARY, DICTIONARY), (DICTIONARY, pa.string())])
+def test_dictionaries_are_keys(types, how):
+    left = pa.table({"k": pa.array(["a", "b"], types[0]), "v": [1, 2]})
+    right = pa.table({"k": pa.array(["z", "a"], types[1]), "v": [0, 0]})
+    result = sj.join_tables(left, right, "l.k = r.k and l.v >= r.v", keep="nearest", how=how)
+    result.validate(full=True)
+    assert result.schema.types == [types[0], pa.int64(), types[1], pa.int64()]
+    assert result["k_right"].to_pylist() == ["a", None][: result.num_rows]
+    assert result.num_rows == (2 if how == "left" else 1)
+
+
 @pytest.mark.parametrize("value", [INF, -INF])
 def test_all_numbers_are_nearer_to_infinity_than_itself(value):
     left, right = pa.table({"v": [value]}), pa.table({"v": [7.0, value]})

@@ -32,7 +32,7 @@ from streamjoin.joins.pairs.deliver import Names
 from streamjoin.kernels.compile import Flags, Int, Positions, RowIds, kernel
 from streamjoin.kernels.threads import share, threads_for
 from streamjoin.plans.batches import in_one_piece, take_rows
-from streamjoin.plans.plan import JoinPlan
+from streamjoin.plans.plan import SIDES, JoinPlan
 from streamjoin.plans.prepared import Prepared, without_residuals
 
 WIDTHS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}  # by bits
@@ -174,12 +174,18 @@ def fetch_columns(
 
 
 def shared_columns(plan: JoinPlan) -> dict[str, str]:
-    """Return the right columns that are the same as a left one wherever rows match."""
+    """Return the right columns that are the same as a left one wherever rows match.
+
+    It is the types of the columns that count: an equality sees text where they are dictionaries.
+    """
     shared = {}
     for part in plan.own_equalities:
         trees = part.operands.expressions
         is_plain = all(isinstance(tree, exp.Column) for tree in trees.values())
-        if is_plain and part.operands.same_type and is_shareable(part.operands.type):
+        if not is_plain:
+            continue
+        kinds = {plan.schemas[side].field(trees[side].name).type for side in SIDES}
+        if len(kinds) == 1 and is_shareable(*kinds):
             shared[trees["right"].name] = trees["left"].name
     return shared
 

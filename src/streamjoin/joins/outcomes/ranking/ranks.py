@@ -24,7 +24,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from streamjoin.conditions import Condition
-from streamjoin.errors import ConditionError, SchemaError
+from streamjoin.errors import ConditionError, SchemaError, StreamJoinError
 from streamjoin.expressions.evaluation import evaluate
 from streamjoin.expressions.parsing import columns, read_expression
 from streamjoin.joins.outcomes.ranking.selection import Ranks
@@ -302,7 +302,7 @@ def bind_distance(config: JoinOptions, condition: Condition, plan: JoinPlan) -> 
     if operands.key_type is None and not pa.types.is_decimal(kind):
         raise ConditionError(
             f"keep='nearest': {source.left} and {source.right} are {kind}, which has no distance; "
-            "pass it as nearest='...', a number or an interval over l and r"
+            "say what it is, a number or an interval, as in nearest='abs(l.x - r.x)'"
         )
     for number, part in enumerate(plan.ranges):
         if part.source == source and not part.coarse and not is_long:
@@ -312,10 +312,12 @@ def bind_distance(config: JoinOptions, condition: Condition, plan: JoinPlan) -> 
 
 def bind_written(text: str, schemas: Schemas) -> WrittenDistance:
     """Read a distance; refuse what is neither a number nor an interval."""
-    tree = read_expression(text, schemas["left"], schemas["right"])
-    kind = evaluate(
-        tree, left=empty_batch(schemas["left"]), right=empty_batch(schemas["right"])
-    ).type
+    left, right = (schemas[side] for side in SIDES)
+    try:
+        tree = read_expression(text, left, right)
+        kind = evaluate(tree, left=empty_batch(left), right=empty_batch(right)).type
+    except StreamJoinError as error:
+        raise type(error)(f"nearest={text!r}: {error}") from error
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (is_number or pa.types.is_duration(kind)):
         raise ConditionError(
