@@ -222,7 +222,7 @@ class JoinCore:
             for side, numbers in told.items():
                 self.cached.book.settle(side, numbers)
             engine.outcome.told = {side: [] for side in told}
-            engine.keep()
+        engine.outcome.keep()
 
     def is_home(self, side: Side, ordinals: Keys) -> Flags:
         """Return which of the rows that come live here: one core for each row."""
