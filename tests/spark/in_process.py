@@ -223,6 +223,7 @@ class Cluster:
             assert manifest is None or all(segment.rows for segment in manifest.segments)
         for worker in self.workers:
             for owner, cached in worker.items():
+                assert not cached.engine.outcome.settled  # it would never be forgotten
                 if isinstance(cached.engine.executor, Manager):
                     for chain in cached.engine.chains.values():
                         chain.check()

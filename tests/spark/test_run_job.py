@@ -279,6 +279,29 @@ def test_a_file_is_refused_with_a_reason(write, old, new, expected):
     assert expected in refusal(write(STREAMS, old, new))
 
 
+@pytest.mark.parametrize(
+    ("select", "is_refused"),
+    [
+        (None, False),
+        ('["*"]', False),
+        ('["price", "_OP"]', False),
+        ('["to_json(struct(*)) as value"]', False),
+        ('["price", "price * qty as total"]', True),
+        ('["* except (_op)"]', True),
+    ],
+)
+def test_a_sink_gets_to_know_what_is_taken_back(write, select, is_refused):
+    early = ["join.how=left", "join.unmatched=early", "join.patience=1 minute"]
+    path, more = write(STREAMS), [] if select is None else [f"sink.select={select}"]
+    if is_refused:
+        told = refusal(path, *early, *more)
+        assert "leaves _op out" in told
+        assert 'Add "_op" to sink.select' in told
+        load_job(path, ["join.how=left", *more])
+    else:
+        assert load_job(path, [*early, *more]).join.given["unmatched"] == "early"
+
+
 def test_tables_are_refused_with_a_reason(write):
     missing = TABLES[: TABLES.index("[sink]")]
     assert "there is no table [sink]" in refusal(write(missing))
@@ -456,6 +479,18 @@ def test_streams(write, tmp_path, spark, market):
     matches = parquet.read_table(tmp_path / "matches")
     assert matches["price_right"].to_pylist() == [1.03] * 4
     assert run_job(load_job(write(STREAMS)), spark).matches in (None, 0)  # goes on where it was
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_sink_gets_a_log_of_changes(write, tmp_path, spark, market):
+    early = ["join.how=left", "join.unmatched=early", "join.patience=0 seconds"]
+    job = load_job(write(STREAMS), [*early, 'sink.select=["_op", "price", "price_right"]'])
+    run_job(job, spark)
+    rows = parquet.read_table(tmp_path / "matches").to_pylist()
+    found = sorted((row["_op"], row["price"], row["price_right"] or 0) for row in rows)
+    # Nothing is newer than the trades at 3.00, and nothing is final.
+    assert found == [("+", 1.0, 1.03)] * 4 + [("+", 2.0, 0)] * 2
 
 
 @pytest.mark.spark

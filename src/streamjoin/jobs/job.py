@@ -10,6 +10,7 @@ tables, so that one file serves both: ``--set left.stream=false --set right.stre
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,12 @@ from typing import Any, NewType
 from streamjoin.errors import StreamJoinError
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.options import SPARK, Given
+from streamjoin.options.values import OP
 from streamjoin.windows import Window
 from streamjoin.windows.durations import parse_duration
+
+STAR = re.compile(r"(?:^|[(,])\s*\*")  # all columns, not a product
+WORD = re.compile(r"\w+")
 
 Location = NewType("Location", str)  # a path or a URI
 Delay = NewType("Delay", str)  # a duration
@@ -169,6 +174,8 @@ def check_stream(job: Job) -> None:
             f"sink.mode = {quote(sink.mode)}: a join of streams only ever adds matches. "
             'Write "append", or leave it out.'
         )
+    if job.join.given["unmatched"] == "early" and sink.select:
+        check_corrections(sink.select)
     if sink.trigger is not None and sink.trigger not in TRIGGERS:
         try:
             parse_duration(sink.trigger)
@@ -185,6 +192,30 @@ def check_stream(job: Job) -> None:
             "sink.checkpoint is missing: the stream keeps its state and its place there, to go on "
             'after a restart. Add e.g. checkpoint = "matches-checkpoint/".'
         )
+
+
+def check_corrections(select: tuple[str, ...]) -> None:
+    """Refuse to hide which rows are taken back."""
+    if not any(map(keeps_op, select)):
+        raise StreamJoinError(
+            f'sink.select = {quote(select)} leaves {OP} out, and join.unmatched = "early" takes '
+            f"rows back: {OP} is - in these, + in all others. Add {quote(OP)} to sink.select, or "
+            'write unmatched = "final", which takes none back.'
+        )
+
+
+def keeps_op(expression: str) -> bool:
+    """Return whether an expression of a sink reads the column of operations.
+
+    >>> [keeps_op(each) for each in ("to_json(struct(*)) as value", "a * b", "_op = '+' as is_new")]
+    [True, False, True]
+    >>> keeps_op("* except (_op)")
+    False
+    """
+    words = WORD.findall(expression.lower())
+    if STAR.search(expression):
+        return OP not in words or "except" not in words
+    return OP in words
 
 
 def quote(value: Any) -> str:

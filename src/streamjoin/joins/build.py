@@ -63,6 +63,8 @@ def make_plan(
     check_ranges(config.algorithm, len(plan.open_ranges), config.on)
     defers = config.reduces and not config.closes
     plan = replace(plan, limits=limits or limits_in_use(), defers=defers)
+    if config.patience_us is not None:
+        plan = replace(plan, patience=ticks_within(config.patience_us, plan))
     return plan.seeded(process_seed() if seed is None else seed)
 
 
@@ -98,8 +100,6 @@ def make_engine(
         names_settled=names_settled,
         ranked=frozenset() if reduction is None else reduction.parts,
     )
-    if config.patience_us is not None:
-        plan = replace(plan, patience=ticks_within(config.patience_us, plan))
     if names_settled:
         outcome.told = {"left": [], "right": []}
     schema = outcome.schema

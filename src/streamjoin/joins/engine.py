@@ -120,6 +120,7 @@ class Engine:
         self.watermark: int | None = None  # in keys of the time part
         self.is_over = False  # no more rows are coming
         self.newest: dict[Side, int] = {}
+        self.sees_all = True  # else whoever does calls `give_early`: the rows of both streams
         self.seconds = {"keys": 0.0}
         self.collector = Collector() if collector is None else collector
         self._unsettled: dict[Side, Prepared] | None = None
@@ -529,17 +530,25 @@ class Engine:
             for alone in self.executor.take_due(clock):
                 yield self.take(alone)
         self._expire(clock)
-        yield from self._give_early()
+        if self.sees_all and self.newest and not self.is_over:
+            yield from self.give_early(max(self.newest.values()))
 
-    def _give_early(self) -> Iterator[Delivery]:
+    def give_early(self, newest: int) -> Iterator[Delivery]:
         """Give the rows without a match whose patience has run out, and that are not due.
 
-        Whatever is due has left by now, or is settled.
+        Whatever is due has left by now, or is settled. ``newest`` is the newest time of any row.
         """
-        if self.plan.patience is not None and self.newest and not self.is_over:
-            bound = max(self.newest.values()) - self.plan.patience
-            for alone in self.executor.take_early(bound):
-                yield self.take(alone)
+        for alone in self._take_early(newest):
+            yield self.take(alone)
+
+    def forget_early(self, newest: int) -> None:
+        """Note that rows were given early before, when ``newest`` was the newest time."""
+        for _ in self._take_early(newest):
+            pass
+
+    def _take_early(self, newest: int) -> Iterator[Alone]:
+        patience = self.plan.patience
+        return iter(()) if patience is None else self.executor.take_early(newest - patience)
 
     def _expire(self, clock: Clock) -> None:
         """Drop what has left the window."""

@@ -25,6 +25,7 @@ ORDERS = ("none", "outer", "inner")
 KEEPS = ("all", "nearest", "first", "last")
 LATE_ROWS = ("drop", "keep")
 UNMATCHED = ("final", "early")
+OP = "_op"  # the column that tells which rows are given, and which taken back
 ROUTINGS = ("auto", "hash", "range", "split")
 
 

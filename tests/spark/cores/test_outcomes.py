@@ -4,6 +4,7 @@ Whatever is cut, lost or run again, the result is that of the rows that were on 
 """
 
 from collections import Counter
+from copy import deepcopy
 
 import pytest
 from hypothesis import Phase, event, example, given, settings
@@ -19,9 +20,11 @@ from tests.oracle import join_by_count
 from tests.spark.cores.test_attempts import WINDOWS, Twice
 from tests.spark.cores.test_closing_core import sessions
 from tests.spark.cores.test_join_core import (  # noqa: F401
+    NONE,
     TIMED,
     cut,
     on_time,
+    plain,
     seeds,
     small,
     timed,
@@ -490,3 +493,274 @@ def windows_of(name):
         return lambda one, two: number.get(one["id"], -1) == number.get(two["id"], -2)
 
     return sj.SessionWindow(2), in_session
+
+
+LONELY = st.sampled_from([each.name for each in EVERY_HOW if each.alone])
+LUCK = st.sampled_from([UNLUCKY, Luck(restarts=1.0), Luck(workers=4, failures=0.5, hints=0.4)])
+
+
+class EarlyRun:
+    """A stream whose rows are given once their patience has run out, and may be taken back.
+
+    ``meet`` finds the pairs of rows that have come; ``is_final`` tells when a row may be given
+    without an end to its patience, ``is_open`` when it must be because of that.
+    """
+
+    def __init__(self, join, how, name, luck, patience, meet, is_final, is_open, cluster=Cluster):
+        self.join, self.patience, self.meet = join, patience, meet
+        self.kind, self.unable, self.luck = read_how("how", how), UNABLE[name], luck
+        self.is_final, self.is_open, self.cluster_of = is_final, is_open, cluster
+        self.at_once = not join.closes or join.config.emit != "close"  # are matches found
+        self.given, self.taken, self.net = Counter(), Counter(), Counter()
+        self.newest, self.rows = -1, {"left": [], "right": []}
+
+    def go(self, seed, delay):
+        """Run all batches; return the net of what was given."""
+        cluster = self.cluster_of(self.join, self.luck, seed, delay)
+        for step in cut(seed, *two_streams(seed)):
+            limit, watermark = cluster.late_until or 0, cluster.watermark
+            for side, rows in zip(self.rows, step, strict=True):
+                times = [row["t"] for row in rows if row["t"] is not None]
+                self.newest = max([self.newest, *times])
+                self.rows[side] += [row for row in rows if row["t"] is None or row["t"] > limit]
+            self.take(cluster.batch(*map(timed, step)), watermark)
+            self.check(watermark)
+            if cluster.random.random() < 0.3:
+                self.take(cluster.idle(), cluster.watermark)
+        cluster.watermark = AT_END
+        for _ in range(20):
+            self.take(cluster.idle(), AT_END)
+        for store in cluster.stores.values():
+            assert (store.saved, store.segments, store.timers) == (None, {}, set())
+        return +self.net
+
+    def take(self, batches, watermark):
+        """Take rows in the order in which they come."""
+        waits = {
+            (side, row["id"]): row
+            for side, rows in self.rows.items()
+            for row in rows
+            if row["t"] is not None and not self.unable[side == "right"](row)
+        }
+        fresh = set()  # given in this batch
+        for batch in batches:
+            pair = [batch["id"]] if self.kind.one_side else [batch["id"], batch["id_right"]]
+            columns = [each.to_pylist() for each in [*pair, batch["_op"]]]
+            for *ids_, op in zip(*columns, strict=True):
+                each = tuple(ids_)
+                self.net[each] += 1 if op == "+" else -1
+                alone = self.find_alone(each)
+                if alone is None:
+                    assert op == "+"
+                    continue
+                (self.given if op == "+" else self.taken)[alone] += 1
+                assert op == "+" or alone not in fresh, "its match was there"
+                fresh.add(alone)
+                assert (self.given[alone], self.taken[alone]) in ((1, 0), (1, 1))
+                row = waits.get(alone)
+                assert op == "+" or row is not None
+                if op == "+" and row is not None:
+                    is_out = row["t"] < self.newest - self.patience
+                    assert is_out or self.is_final(alone[0], row, watermark)
+
+    def find_alone(self, each):
+        """The side and the id of a row without a match; None if this is a pair."""
+        if self.kind.one_side:
+            return self.kind.one_side, each[0]
+        left, right = each
+        if None not in each:
+            return None
+        return ("left", left) if right is None else ("right", right)
+
+    def check(self, watermark):
+        """Whose patience has run out has been given, unless it has matched."""
+        pairs = self.meet(self.rows["left"], self.rows["right"])
+        met = {"left": {one for one, _ in pairs}, "right": {two for _, two in pairs}}
+        for side in self.kind.alone:
+            for row in self.rows[side]:
+                if row["t"] is None or self.unable[side == "right"](row):
+                    continue
+                stands = self.given[side, row["id"]] > self.taken[side, row["id"]]
+                has_met = row["id"] in met[side]
+                if self.at_once:
+                    assert not (stands and has_met)
+                if self.is_open(side, row, watermark) and not (self.at_once and has_met):
+                    assert stands == (row["t"] < self.newest - self.patience)
+
+
+def early(patience):
+    return {"unmatched": "early", "patience": f"{patience} ms"}
+
+
+@random
+@given(
+    seed=seeds,
+    how=LONELY,
+    name=st.sampled_from([*ROUTED.elements, "inequality", "filters"]),
+    cores=st.sampled_from([1, 2, 3]),
+    routing=st.sampled_from(["auto", "auto", "split"]),
+    reach=st.tuples(st.integers(0, 12), st.integers(1, 12)),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    patience=st.sampled_from([0, 1, 3, 8]),
+    algorithm=st.sampled_from(["auto", "bi_sort", "pim_tree"]),
+    luck=LUCK,
+    cluster=st.sampled_from([Cluster, Cluster, Twice]),
+)
+def test_early_rows_of_time_windows(
+    seed, how, name, cores, routing, reach, delay, patience, algorithm, luck, cluster
+):
+    before, after = reach
+    on, predicate = CONDITIONS[name]
+    if how == "full" and (routing == "split" or name in ("inequality", "filters")):
+        cores = 1
+    join = make_join(
+        on, TIMED, cores, routing, how=how, algorithm=algorithm, time="t",
+        window=sj.TimeWindow(before=before, after=after), **early(patience),
+    )  # fmt: skip
+
+    def meet(left, right):
+        return pairs_within(left, right, predicate, before, after)
+
+    def is_final(side, row, watermark):
+        return watermark >= row["t"] + (after if side == "left" else before)
+
+    def is_open(*row):
+        return not is_final(*row)
+
+    stream = EarlyRun(join, how, name, luck, patience, meet, is_final, is_open, cluster)
+    net = stream.go(seed, delay)
+    assert net == result(meet(*stream.rows.values()), *stream.rows.values(), how)
+    event(f"{how}, {join.routing}, taken back: {stream.taken.total() > 0}")
+
+
+@random
+@given(
+    seed=seeds,
+    how=LONELY,
+    name=st.sampled_from(["equality", "null-safe", "band", "residual", "inequality"]),
+    cores=st.sampled_from([1, 2, 3]),
+    length=st.integers(2, 20),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    patience=st.sampled_from([0, 1, 3, 8]),
+    kind=st.sampled_from(["close", "eager", "shj_jm", "pmj_jb", "auto"]),
+    luck=LUCK,
+    cluster=st.sampled_from([Cluster, Cluster, Twice]),
+)
+def test_early_rows_of_tumbling_windows(
+    seed, how, name, cores, length, delay, patience, kind, luck, cluster
+):
+    options = {"emit": kind} if kind in ("close", "eager", "auto") else {"emit": "eager"}
+    if kind in ("shj_jm", "pmj_jb"):
+        name = "equality"
+        options["algorithm"] = kind
+        if kind == "pmj_jb":
+            options["tuning"] = {"delta": 6}
+    on, predicate = CONDITIONS[name]
+    if how == "full" and not on.startswith("l.k = r.k"):
+        cores = 1
+    join = make_join(
+        on, TIMED, cores, how=how, window=sj.TumblingWindow(length), time="t",
+        **options, **early(patience),
+    )  # fmt: skip
+
+    def meet(left, right):
+        same = both(predicate, together(left, right, length))
+        return Counter((a["id"], b["id"]) for a in left for b in right if same(a, b))
+
+    def is_final(_, row, watermark):
+        return watermark >= (row["t"] // length + 1) * length
+
+    def is_open(*row):
+        return not is_final(*row)
+
+    stream = EarlyRun(join, how, name, luck, patience, meet, is_final, is_open, cluster)
+    if kind in ("auto", "pmj_jb"):  # some windows, or rows, are joined at the close
+        stream.check = lambda _: None
+    net = stream.go(seed, delay)
+    assert net == result(meet(*stream.rows.values()), *stream.rows.values(), how)
+    event(f"{how}, {kind}, taken back: {stream.taken.total() > 0}")
+
+
+@random
+@given(
+    seed=seeds,
+    how=LONELY,
+    has_residual=st.booleans(),
+    cores=st.sampled_from([1, 2, 3]),
+    gap=st.integers(1, 6),
+    delay=st.sampled_from([0, 2, 5, 100]),
+    patience=st.sampled_from([0, 1, 3, 8]),
+    emit=st.sampled_from(["close", "eager"]),
+    luck=LUCK,
+)
+def test_early_rows_of_sessions(seed, how, has_residual, cores, gap, delay, patience, emit, luck):
+    on, predicate = (RESIDUAL, PREDICATES[RESIDUAL][0]) if has_residual else (EQUAL, SAME)
+    join = make_join(
+        on, TIMED, cores, how=how, emit=emit, window=sj.SessionWindow(gap), time="t",
+        **early(patience),
+    )  # fmt: skip
+
+    def meet(*sides):
+        number = sessions(
+            *([row for row in rows if row["t"] is not None] for rows in sides), gap, True
+        )
+        return Counter(
+            (a["id"], b["id"])
+            for a in sides[0]
+            for b in sides[1]
+            if predicate(a, b) and number.get(a["id"], -1) == number.get(b["id"], -2)
+        )
+
+    def is_final(_, row, watermark):  # at the earliest
+        return watermark >= row["t"] + gap
+
+    def is_open(*row):
+        return not is_final(*row)
+
+    stream = EarlyRun(join, how, "equality", luck, patience, meet, is_final, is_open)
+    net = stream.go(seed, delay)
+    assert net == result(meet(*stream.rows.values()), *stream.rows.values(), how)
+    event(f"{how}, {emit}, taken back: {stream.taken.total() > 0}")
+
+
+LEFT_EARLY = {"window": sj.TimeWindow(200), "time": "t", "how": "left", **early(20)}
+
+
+def give(cluster, left, right):
+    """What a batch gives: operations and ids."""
+    return [
+        each
+        for rows in cluster.batch(left, right)
+        for each in zip(
+            *(rows[name].to_pylist() for name in ("_op", "id", "id_right")), strict=True
+        )
+    ]
+
+
+def test_the_newest_row_of_all_cores_tells_whose_patience_has_run_out():
+    cluster = Cluster(make_join(EQUAL, TIMED, 3, **LEFT_EARLY))
+    assert give(cluster, plain(1, 1, t=10, k=1), plain(100, 1, t=30, k=2)) == []
+    assert give(cluster, NONE, plain(101, 1, t=31, k=None)) == [("+", 1, None)]
+    assert give(cluster, NONE, plain(102, 1, t=40, k=3)) == []
+    assert give(cluster, NONE, plain(103, 1, t=11, k=1)) == [("-", 1, None), ("+", 1, 103)]
+
+
+def test_what_a_failed_task_has_given_early_counts_for_nothing():
+    cluster = Cluster(make_join(EQUAL, TIMED, 1, **LEFT_EARLY))
+    assert give(cluster, plain(1, 1, t=10), NONE) == []
+    lost, other = cluster.workers[0], deepcopy(cluster.workers[0])
+    cluster.fail(NONE, plain(100, 1, t=100, k=None))  # which stores nothing
+    cluster.workers = [other]
+    assert give(cluster, NONE, plain(101, 1, t=20, k=2)) == []
+    cluster.workers = [lost]
+    assert give(cluster, NONE, plain(102, 1, t=31, k=2)) == [("+", 1, None)]
+
+
+def test_patience_is_a_fact_of_the_checkpoint():
+    facts = make_join(EQUAL, TIMED, 1, **LEFT_EARLY).facts
+    assert (facts["unmatched"], facts["patience"]) == ("early", "20 milliseconds")
+    cluster = Cluster(make_join(EQUAL, TIMED, 1, **LEFT_EARLY))
+    cluster.batch(plain(1, 1), NONE)
+    cluster.spec = make_join(EQUAL, TIMED, 1, **LEFT_EARLY | early(30))
+    with pytest.raises(sj.SnapshotError, match="patience was 20 milliseconds and is 30"):
+        cluster.batch(plain(2, 1), NONE)

@@ -307,6 +307,57 @@ def test_the_nearest_row_is_kept(session, tmp_path):
     assert found == Counter([(1, 6), (2, None), (5, None), (7, 8)])
 
 
+EARLY = {"unmatched": "early", "patience": "10 seconds", "window": "1 minute", "time": "t"}
+
+
+@pytest.mark.slow
+def test_early_rows_and_a_restart(session, tmp_path):
+    streams = Streams(session, tmp_path, "1 hour")
+    batches = [
+        ([given(1, 0), given(2, 0, k=2), given(3, 5, k=3)], [given(11, 0, k=2)]),
+        ([], [given(12, 11) | {"s": "a"}]),  # it matches nothing, but tells the time
+        ([given(4, 12, k=4)], [given(13, 3)]),
+        ([], [given(14, 16, k=7)]),
+    ]
+    for first in (0, 2):
+        for batch in batches[first : first + 2]:
+            streams.add(*map(table, batch))
+        joined = streams.join("l.k = r.k and r.s = 'b'", how="left", **EARLY)
+        finish(streams.start(joined, "early", "files"))
+    rows = streams.sink("early").select("_op", "id", "id_right").collect()
+    assert Counter(map(tuple, rows)) == Counter(
+        [("+", 2, 11), ("+", 1, None), ("-", 1, None), ("+", 1, 13), ("+", 3, None)]
+    )
+
+
+@pytest.mark.slow
+def test_the_net_of_early_rows_and_restarts(session, tmp_path):
+    streams, batches = Streams(session, tmp_path, "9 seconds"), make_batches(6, count=4)
+    options = EARLY | {"window": WINDOW, "patience": "2 seconds"}
+    kinds = {"full": BAND, "right": BAND, "left_anti": EQUAL}
+    for batch in batches:
+        streams.add(*map(table, batch))
+        finish(
+            *(
+                streams.start(streams.join(on, how=how, **options), how, "files")
+                for how, on in kinds.items()
+            )
+        )
+    rows = flat(batches)
+    times = {row["id"]: row["t"] for side in rows for row in side}
+    for how, on in kinds.items():
+        sink = streams.sink(how)
+        expected = spark_join(session, *rows, on, how)
+        plus, minus = (ids(sink.where(f"_op = '{op}'")) for op in "+-")
+        assert minus.total() > 3, how
+        assert max(minus.values()) == 1
+        assert not minus - plus
+        assert not (plus - minus) - expected, how
+        for each in expected - (plus - minus):  # whose patience has not run out
+            [id_] = [value for value in each if value is not None]
+            assert times[id_] >= max(times.values()) - 2 * SECOND
+
+
 def test_what_one_core_must_do(session, tmp_path):
     streams = Streams(session, tmp_path)
     streams.add(table([given(1, 0)]), table([]))

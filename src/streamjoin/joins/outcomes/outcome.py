@@ -42,6 +42,7 @@ from streamjoin.kernels.compile import Flags, Keys, Positions, RowIds
 from streamjoin.keys.operands import OTHER, Schemas, Side
 from streamjoin.keys.sort_keys import numpy_of
 from streamjoin.options.how import How
+from streamjoin.options.values import OP
 from streamjoin.plans.batches import joined_schema, take_rows
 from streamjoin.plans.marks import Marks, SomeMarks
 from streamjoin.plans.plan import SIDES
@@ -50,7 +51,7 @@ from streamjoin.plans.prepared import Prepared
 if TYPE_CHECKING:
     from streamjoin.joins.outcomes.aggregates.aggregation import Aggregation
 
-MATCH, LATE, OP = "_match", "_late", "_op"
+MATCH, LATE = "_match", "_late"
 GIVEN, TAKEN_BACK = "+", "-"
 BOTH = "both"
 ONLY: dict[Side, str] = {"left": "left_only", "right": "right_only"}

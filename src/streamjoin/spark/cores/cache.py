@@ -9,7 +9,8 @@ and a core that wants to continue with it compares these with the state:
 * segments that only the engine has must have left the window. Otherwise a task that failed has left
   them there, and the engine is thrown away;
 * so it is with the marks of rows that have matches (`state.mark_pages`): what the engine lacks is
-  added, and it must have none that the state lacks.
+  added, and it must have none that the state lacks;
+* and with the newest time by which rows were given early: an engine must not be ahead of the state.
 
 An engine is taken out while it is used, so one that fails in the middle of a step is gone.
 """
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field
 from streamjoin.joins.engine import Engine
 from streamjoin.keys.operands import Side
 from streamjoin.spark.state.mark_pages import MarkBook
-from streamjoin.spark.state.segments import Segment
+from streamjoin.spark.state.segments import Manifest, Segment
 
 CACHE_BYTES = 1 << 30  # in one worker process, beside the engine used last
 
@@ -34,6 +35,7 @@ class CachedEngine:
     segments: dict[str, tuple[Side, int]] = field(default_factory=dict)
     batch: int = -1
     book: MarkBook = field(default_factory=MarkBook)  # which rows are settled, if that counts
+    newest: int | None = None  # the newest time by which it has given rows early
 
     @property
     def nbytes(self) -> int:
@@ -57,10 +59,14 @@ class CachedEngine:
 _ENGINES: OrderedDict[str, CachedEngine] = OrderedDict()
 
 
-def take_engine(owner: str, batch: int) -> CachedEngine | None:
+def take_engine(owner: str, manifest: Manifest) -> CachedEngine | None:
     """Take a core's engine out, unless it is ahead of the batch that wrote the state."""
     cached = _ENGINES.pop(owner, None)
-    return None if cached is None or cached.batch > batch else cached
+    if cached is None or cached.batch > manifest.batch:
+        return None
+    if cached.newest is not None and (manifest.newest is None or cached.newest > manifest.newest):
+        return None
+    return cached
 
 
 def put_engine(owner: str, cached: CachedEngine) -> None:

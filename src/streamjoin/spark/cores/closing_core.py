@@ -52,6 +52,7 @@ class ClosingCore(JoinCore):
         with self.metrics.engine(self.cached.engine):
             yield from self.join_received(self.cached.engine, received)
             yield from self._close_windows()
+            yield from self.give_early(self.cached, received.newest)
         if self.observer is not None:
             self.manifest.arrived = dict(self.cached.engine.counters.rows)
         with self.metrics.phase("state"):
@@ -88,7 +89,7 @@ class ClosingCore(JoinCore):
     def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
         manifest = self.manifest
-        cached = cache.take_engine(self.owner, manifest.batch)
+        cached = cache.take_engine(self.owner, manifest)
         if cached is None or not self._can_continue(cached) or not self._catch_up(cached):
             cached = self._make_engine()
             # What it has seen, and how fast, only this worker knows: attempts would differ.
@@ -105,6 +106,7 @@ class ClosingCore(JoinCore):
         self._observe(cached.engine)
         if self.told.watermark is not None:  # in whichever worker
             cached.engine.executor.expire(self.told)
+        self._forget_early(cached)
         cached.note_segments(manifest.segments)
         if self.observer is not None:
             cached.engine.restore_arrived(manifest.arrived)

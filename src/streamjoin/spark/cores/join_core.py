@@ -173,6 +173,7 @@ class JoinCore:
             yield from self.advance(engine, late_before)
             yield from self.join_received(engine, received)
             yield from self.advance(engine, self.watermark)
+            yield from self.give_early(self.cached, received.newest)
         self.manifest.arrived = dict(engine.counters.rows)
         self.sample = received.sample
         with self.metrics.phase("state"):
@@ -184,6 +185,24 @@ class JoinCore:
             for delivery in engine.advance_iter(watermark):
                 yield from delivery.rows
             self._take_settled(engine)
+
+    def give_early(self, cached: CachedEngine, newest: int | None) -> Iterator[pa.RecordBatch]:
+        """Give the rows whose patience has run out by the newest time that any core has got.
+
+        So they are given once all rows of the batch have been joined, whatever its portions.
+        """
+        if self.spec.gives_early:
+            cached.newest = self.latest(newest)
+            if cached.newest is not None:
+                for delivery in cached.engine.give_early(cached.newest):
+                    yield from delivery.rows
+                self._take_settled(cached.engine)
+
+    def latest(self, newest: int | None) -> int | None:
+        """Return the latest time so far, given that of this batch."""
+        return max(
+            (each for each in (newest, self.manifest.newest) if each is not None), default=None
+        )
 
     def join_received(self, engine: Engine, received: Received) -> Iterator[pa.RecordBatch]:
         """Find the matches of all rows, take them in, and write those that are stored."""
@@ -222,7 +241,7 @@ class JoinCore:
             for side, numbers in told.items():
                 self.cached.book.settle(side, numbers)
             engine.outcome.told = {side: [] for side in told}
-            engine.keep()
+        engine.outcome.keep()
 
     def is_home(self, side: Side, ordinals: Keys) -> Flags:
         """Return which of the rows that come live here: one core for each row."""
@@ -305,7 +324,7 @@ class JoinCore:
         if self.observer is not None or is_due:
             self.cached = self._take_engine()
         elif not self.plan.marked:
-            self.cached = cache.take_engine(self.owner, self.manifest.batch)
+            self.cached = cache.take_engine(self.owner, self.manifest)
         if self.cached is not None:
             with self.metrics.engine(self.cached.engine):
                 yield from self.advance(self.cached.engine, self.watermark)
@@ -314,7 +333,7 @@ class JoinCore:
     def _take_engine(self) -> CachedEngine:
         """Return an engine that holds what the state holds."""
         segments, needed = self.manifest.segments, self.least_needed(self.told.watermark)
-        cached = cache.take_engine(self.owner, self.manifest.batch)
+        cached = cache.take_engine(self.owner, self.manifest)
         if cached is not None and not all(
             needed is not None and last < needed[side] for side, last in cached.find_extra(segments)
         ):
@@ -342,6 +361,7 @@ class JoinCore:
         cached.note_segments(segments)
         cached.engine.restore_arrived(self.manifest.arrived)
         self._forget_given(cached.engine)
+        self._forget_early(cached)
         self._observe(cached.engine)
         return cached
 
@@ -354,6 +374,16 @@ class JoinCore:
         for side in self._given_when_due & bounds.keys():
             for _ in engine.chains[side].take_due(bounds[side]):
                 pass
+
+    def _forget_early(self, cached: CachedEngine) -> None:
+        """Note that rows were given early before, by any worker: the time of a row tells.
+
+        Every batch with rows has given those whose patience had run out by its newest time, those
+        too that had just come.
+        """
+        if self.spec.gives_early and self.manifest.newest is not None:
+            cached.newest = self.manifest.newest
+            cached.engine.forget_early(cached.newest)
 
     @property
     def _given_when_due(self) -> frozenset[Side]:
@@ -436,8 +466,7 @@ class JoinCore:
         """Write what this batch has changed beside rows; a core with nothing left says so."""
         manifest, store, cached = self.manifest, self.store, self.cached
         is_complete = cached is not None and not cached.find_missing(manifest.segments)
-        if newest is not None:
-            manifest.newest = max(newest, newest if manifest.newest is None else manifest.newest)
+        manifest.newest = self.latest(newest)
         needed = self.least_needed(self.watermark)
         if needed is not None:
             expire_segments(store, manifest, needed)

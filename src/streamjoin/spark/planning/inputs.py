@@ -164,6 +164,8 @@ def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:
         return frozenset(SIDES)
     if is_streaming and (config.is_counted or config.ordering is not None):
         return frozenset(SIDES)
+    if config.unmatched == "early":  # any row may be the newest
+        return frozenset(SIDES)
     late = config.how.sides if config.late == "keep" else ()
     return config.how.alone.union(late)
 

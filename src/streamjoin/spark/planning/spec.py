@@ -175,6 +175,11 @@ class JoinSpec:
         return side in how.alone or (self.config.late == "keep" and side in list_sides(self.config))
 
     @property
+    def gives_early(self) -> bool:
+        """Whether rows are given as ones without a match before it is known that they are."""
+        return self.config.unmatched == "early"
+
+    @property
     def keeps_ordinals(self) -> bool:
         """Whether rows keep their ordinals in the state."""
         return self.numbered or self.observe is not None
@@ -279,6 +284,7 @@ class JoinSpec:
         )
         engine.outcome.schema = self.result_schema
         engine.outcome.home = HOME if has_state and self.has_guests else None
+        engine.sees_all = False
         return engine
 
     @property

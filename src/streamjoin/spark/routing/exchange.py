@@ -9,7 +9,8 @@
 **Packing.** Rows that can never match, with a NULL key or no time, stay behind. Each task sends
 every core a parcel to store, even an empty one, with a summary of what the task has seen: rows, the
 latest time, a histogram of the routing keys. So all cores learn the same about all rows, and work
-out the next table alone. Where rows are numbered, in count windows and for ordered results, all
+out the next table alone. The latest time is that of rows which can match; where rows may be given
+early, of all rows. Where rows are numbered, in count windows and for ordered results, all
 rows go to all cores: those that cannot match count too. Where each row's end is told
 (`joins.lives`), a row that cannot match goes to one core, in a parcel to store, and ends there.
 
@@ -88,6 +89,8 @@ class StreamPacker:
             return
         batch = prepare(spec.routing_plan(), self.side, rows)
         summary["null_times"] = batch.intake.null_times
+        if spec.gives_early and batch.intake.newest is not None:
+            summary["newest"] = batch.intake.newest
         yield from self._pack_able(batch, table, summary)
         if spec.observe is not None or spec.gives_unable(self.side):
             for core, data in pack_unable(spec, rows, batch):
@@ -103,7 +106,7 @@ class StreamPacker:
             return
         keys = spec.route_keys(batch)
         cells = table.cells(keys)
-        summary |= summarize_rows(spec, batch, table, keys, cells)
+        summary = summarize_rows(spec, batch, table, keys, cells) | summary
         owners = table.owners(cells, batch.rows)
         for core, rows in enumerate(split_rows(batch.rows, table.share_stored(owners))):
             yield core, Role.STORE, pack_rows(rows, summary)

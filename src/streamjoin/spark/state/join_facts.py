@@ -16,12 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.options import EntryPoint, Kinds, LateRows
+from streamjoin.windows.durations import format_duration, parse_duration
 
 FORMAT, CONDITION, COLUMNS = "format", "condition", ("left columns", "right columns")
 
@@ -86,10 +88,19 @@ def describe_kind(config: JoinOptions) -> Facts:
     """Return what is given of pairs and rows, as far as it is not what it is without options."""
     options = EntryPoint("", GivenRows).table
     return {
-        name: option.write(value)
+        name: write_plainly(option.write(value))
         for name, option in options.items()
         if (value := getattr(config, option.field or name)) != option.read(name, option.default)
     }
+
+
+def write_plainly(value: Any) -> Any:
+    """Return an option's value in a form that JSON can hold, as users may have written it.
+
+    >>> write_plainly(timedelta(seconds=5)), write_plainly("early")
+    ('5 seconds', 'early')
+    """
+    return format_duration(parse_duration(value)) if isinstance(value, timedelta) else value
 
 
 def type_name(kind: pa.DataType) -> str:

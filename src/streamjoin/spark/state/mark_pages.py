@@ -14,6 +14,8 @@ segment does, so ids tell whether an engine that a worker has kept knows what th
 A row that is settled stays settled, so the bits of an earlier batch are a part of those of a later
 one, and an engine that has more than the state has belongs to a task that failed.
 
+Which rows were given early takes no bits: that follows from their times (`JoinCore._forget_early`).
+
 Cost: 8 KB a page that has changed, and one bit a row in memory, beside the engine's own.
 """
 

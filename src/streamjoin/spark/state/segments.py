@@ -87,7 +87,9 @@ class Manifest:
     arrived: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
     table: RoutingTable | None = None
     histogram: Histogram | None = None
-    newest: int | None = None  # the latest time of a row that any core has stored
+    # The latest time of a row that any core has stored or, where rows may be given early, of any
+    # row that has come: those whose patience has run out by it were given, if they had no match.
+    newest: int | None = None
     timer: int | None = None
     batch: int = -1  # that wrote it last, and below, the watermark of that batch
     watermark_ms: int = 0
