@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from streamjoin.conditions import Condition
 from streamjoin.indexes.catalogue import LAZY
-from streamjoin.joins.outcomes.outcome import LATE, MATCH, OP
+from streamjoin.joins.outcomes.outcome import LATE, MATCH
 from streamjoin.keys.operands import Side
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.how import INNER
-from streamjoin.options.values import Ordered
+from streamjoin.options.values import OP, Ordered
 from streamjoin.plans.plan import SIDES
 from streamjoin.windows import CountWindow, TimeWindow
 from streamjoin.windows.durations import format_duration
