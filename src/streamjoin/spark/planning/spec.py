@@ -260,8 +260,11 @@ class JoinSpec:
         """Return who gets to know what becomes of a core's rows, in one attempt."""
         return None if self.observe is None else self.observe(core)
 
-    def make_engine(self, observer: LifeObserver | None = None) -> Engine:
-        """Return an engine without rows, with a result of the user's columns."""
+    def make_engine(self, observer: LifeObserver | None = None, has_state: bool = True) -> Engine:
+        """Return an engine without rows, with a result of the user's columns.
+
+        Tables have no state, so nobody asks for the numbers of rows that are settled.
+        """
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         engine = make_engine(
@@ -272,7 +275,7 @@ class JoinSpec:
             manager=manager,
             observer=observer,
             names=self.names,
-            names_settled=self.keeps_marks,
+            names_settled=has_state and self.keeps_marks,
         )
         engine.outcome.schema = self.result_schema
         engine.outcome.home = HOME if self.has_guests else None
