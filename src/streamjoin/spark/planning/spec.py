@@ -263,7 +263,8 @@ class JoinSpec:
     def make_engine(self, observer: LifeObserver | None = None, has_state: bool = True) -> Engine:
         """Return an engine without rows, with a result of the user's columns.
 
-        Tables have no state, so nobody asks for the numbers of rows that are settled.
+        Tables have no state, so nobody asks for the numbers of rows that are settled; and they tell
+        guests by their role, not by a column.
         """
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
@@ -278,7 +279,7 @@ class JoinSpec:
             names_settled=has_state and self.keeps_marks,
         )
         engine.outcome.schema = self.result_schema
-        engine.outcome.home = HOME if self.has_guests else None
+        engine.outcome.home = HOME if has_state and self.has_guests else None
         return engine
 
     @property
