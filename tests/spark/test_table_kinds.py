@@ -322,3 +322,22 @@ def test_options_of_streams_are_refused(session: Any) -> None:
     for options in ({"late": "keep"}, {"unmatched": "early", "patience": "1 s", "how": "left"}):
         with pytest.raises(StreamJoinError, match="is for streams; leave it out: tables have"):
             sjs.join(left, right, on="l.k = r.k", window=WINDOW, time="t", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nearest": "l.s"}, "nearest='l.s' is of type string"),
+        ({"nearest": "abs(l.a - r.b)"}, "nearest='abs(l.a - r.b)': the right input has no column"),
+        ({"on": "l.a = r.a and l.s < r.s"}, "string, which has no distance"),
+    ],
+)
+def test_what_is_no_distance_is_refused_before_workers_see_it(
+    session: Any, options: dict[str, Any], words: str
+) -> None:
+    frame = session.createDataFrame([(1, "x")], "a int, s string")
+    asked = {"on": "l.a = r.a", "keep": "nearest"} | options
+    for call in (sjs.join, sjs.explain):
+        with pytest.raises(StreamJoinError) as refused:
+            call(frame, frame, **asked)
+        assert words in str(refused.value)

@@ -73,7 +73,8 @@ def explain_job(job: Job, spark: SparkSession | None = None, console: Console | 
     """Say what the job reads and writes, and how the join is understood; no query is started."""
     with _session(job, spark, console or Console(quiet=True)) as session:
         left, right = _read_both(session, job)
-        text = sjs.explain(left, right, **job.join.arguments)
+        with _blame_part(job, "join"):
+            text = sjs.explain(left, right, **job.join.arguments)
         with _blame_part(job, "sink"):
             _make_empty_result(session, left, right, job).selectExpr(*job.sink.select or "*")
     parts: dict[str, Source | Sink] = {"left": job.left, "right": job.right, "sink": job.sink}

@@ -14,7 +14,8 @@ of its matches are kept, nothing may be left out after the join: the cores check
 (`pair_expressions`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +29,8 @@ from streamjoin.errors import SchemaError, StreamJoinError
 from streamjoin.expressions.aggregates import parse_aggregates
 from streamjoin.expressions.parsing import qualify, read_expression, sides
 from streamjoin.joins.outcomes.outcome import MATCH
-from streamjoin.keys.operands import Schemas, Side, quoted
+from streamjoin.joins.outcomes.ranking.ranks import bind_distance, check_type
+from streamjoin.keys.operands import Schemas, Side, quoted, type_of
 from streamjoin.options.checked import JoinOptions
 from streamjoin.options.rules import check_equality, check_key
 from streamjoin.plans.batches import check_unique
@@ -129,7 +131,7 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
     is_evaluated = bool(read or residuals or any(filters.values()))
     conditions = [(side, text) for side, texts in filters.items() for text in texts]
     settings = semantic_settings(left.sparkSession) if is_evaluated else ()
-    return Inputs(
+    inputs = Inputs(
         {side: keys.frame(side) for side in SIDES},
         columns,
         replace(config, on=computed.sql(), time=time, **kept),
@@ -140,6 +142,8 @@ def prepare_inputs(left: DataFrame, right: DataFrame, config: JoinOptions) -> In
         tuple(each for each in conditions if each[0] in counted),
         Request(config.on, config.time, read, settings, describe_kind(config)),
     )
+    check_default_distance(inputs)
+    return inputs
 
 
 def bind_kept(config: JoinOptions, pairs: PairExpressions, schemas: Schemas) -> dict[str, Any]:
@@ -147,15 +151,38 @@ def bind_kept(config: JoinOptions, pairs: PairExpressions, schemas: Schemas) -> 
     left, right = schemas["left"], schemas["right"]
     nearest = config.nearest
     if nearest is not None:
-        nearest = pairs.bind(read_expression(nearest, left, right), "nearest")
+        with name_place(f"nearest={nearest!r}"):
+            tree = read_expression(nearest, left, right)
+        nearest = pairs.bind(tree, "nearest")
+        known = pairs.keys.schemas
+        check_type(config.nearest or "", type_of(nearest, known["left"], known["right"]))
     aggregates = []
     for each in parse_aggregates(config.aggregate):
         text = each.text
         if each.argument is not None:
-            argument = pairs.bind(qualify(each.argument, left, right), f"aggregate {each.name!r}")
+            with name_place(f"aggregate {each.name!r}: {text!r}"):
+                tree = qualify(each.argument, left, right)
+            argument = pairs.bind(tree, f"aggregate {each.name!r}")
             text = f"{each.function}({argument})"
         aggregates.append((each.name, text))
     return {"nearest": nearest, "aggregate": tuple(aggregates)}
+
+
+@contextmanager
+def name_place(place: str) -> Iterator[None]:
+    """Say in which option a column is that is not there."""
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"{place}: {error}") from error
+
+
+def check_default_distance(inputs: Inputs) -> None:
+    """Refuse to keep the nearest by something that has no distance, before workers would."""
+    config = inputs.config
+    if config.keep == "nearest" and config.nearest is None:
+        condition = config.condition(inputs.schemas["left"], inputs.schemas["right"])
+        bind_distance(config, condition, inputs.plan())
 
 
 def find_counted(config: JoinOptions, is_streaming: bool) -> frozenset[Side]:

@@ -268,7 +268,8 @@ class JoinSpec:
     def make_engine(self, observer: LifeObserver | None = None, has_state: bool = True) -> Engine:
         """Return an engine without rows, with a result of the user's columns.
 
-        Tables have no state: all rows of a core are there, and who probes knows which are guests.
+        Tables have no state, so nobody asks for the numbers of rows that are settled; and they tell
+        guests by their role, not by a column.
         """
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)

@@ -318,13 +318,18 @@ def bind_written(text: str, schemas: Schemas) -> WrittenDistance:
         kind = evaluate(tree, left=empty_batch(left), right=empty_batch(right)).type
     except StreamJoinError as error:
         raise type(error)(f"nearest={text!r}: {error}") from error
+    check_type(text, kind)
+    return WrittenDistance(tree, kind, names_of(tree))
+
+
+def check_type(text: str, kind: pa.DataType) -> None:
+    """Refuse a distance that is neither a number nor an interval."""
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (is_number or pa.types.is_duration(kind)):
         raise ConditionError(
             f"nearest={text!r} is of type {kind}, and a distance is a number or an interval; "
             "write one, such as abs(l.x - r.x)"
         )
-    return WrittenDistance(tree, kind, names_of(tree))
 
 
 def names_of(*trees: exp.Expression) -> Names:
