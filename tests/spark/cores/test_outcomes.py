@@ -201,6 +201,7 @@ def pairs_within(left, right, predicate, before, after):
     algorithm=st.sampled_from(["auto", "bi_sort", "pim_tree"]),
 )
 @example(236, "left", "equality", 3, "split", 5, 1, 0, "pim_tree")  # a worker has what has left
+@example(704686, "left", "residual", 3, "auto", 6, 7, 5, "auto")  # a core alone ages its table
 def test_time_windows(seed, how, name, cores, routing, before, after, delay, algorithm):
     on, predicate = CONDITIONS[name]
     if how == "full" and (

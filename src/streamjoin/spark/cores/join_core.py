@@ -480,8 +480,8 @@ class JoinCore:
             compact_segments(store, manifest, self.moment.batch, side)
         if manifest.table is not None and histogram is not None:
             self._adapt_table(histogram, newest, needed)
-        elif manifest.table is not None and self.spec.adapts and self.spec.keeps_table:
-            self._age_table(newest, needed)
+        elif self.has_input and self.spec.adapts and self.spec.keeps_table:
+            self._age_table(newest, needed)  # at every core, or at none
         expiry = self.watermark_ms + 1 if is_empty else self.next_expiry_ms()
         if expiry is not None and expiry < 1:  # 0 is no watermark, and would let it go off at once
             expiry = 1
