@@ -252,7 +252,7 @@ class TableCores:
 
     def _join(self, label: int, parcels: Iterator[RoleData]) -> Iterator[pa.RecordBatch]:
         number = self.spec.labels.index(label)
-        engine = self.spec.make_engine(self.spec.make_observer(number))
+        engine = self.spec.make_engine(self.spec.make_observer(number), has_state=False)
         has_sessions = engine.plan.longest_pause is not None
         join = self._join_sessions if has_sessions else self._join_stored
         with engine.attempt_whole():

@@ -265,22 +265,26 @@ class JoinSpec:
         """Return who gets to know what becomes of a core's rows, in one attempt."""
         return None if self.observe is None else self.observe(core)
 
-    def make_engine(self, observer: LifeObserver | None = None) -> Engine:
-        """Return an engine without rows, with a result of the user's columns."""
+    def make_engine(self, observer: LifeObserver | None = None, has_state: bool = True) -> Engine:
+        """Return an engine without rows, with a result of the user's columns.
+
+        With ``has_state`` it tells which rows are settled, for whoever keeps that, and its rows
+        tell whether they are guests. Tables need neither.
+        """
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
         engine = make_engine(
             self.config,
-            self.core_schemas,
+            self.core_schemas if has_state else self.schemas,
             deliver=deliver,
             numbers=self.numbered,
             manager=manager,
             observer=observer,
             names=self.names,
-            names_settled=self.keeps_marks,
+            names_settled=has_state and self.keeps_marks,
         )
         engine.outcome.schema = self.result_schema
-        engine.outcome.home = HOME if self.has_guests else None
+        engine.outcome.home = HOME if has_state and self.has_guests else None
         engine.sees_all = False
         return engine
 
