@@ -268,8 +268,8 @@ class JoinSpec:
     def make_engine(self, observer: LifeObserver | None = None, has_state: bool = True) -> Engine:
         """Return an engine without rows, with a result of the user's columns.
 
-        Tables have no state, so nobody asks for the numbers of rows that are settled; and they tell
-        guests by their role, not by a column.
+        With ``has_state`` it tells which rows are settled, for whoever keeps that, and its rows
+        tell whether they are guests. Tables need neither.
         """
         deliver, ordering = self._deliver, self.ordering
         manager = Manager if ordering is None else partial(OrderedManager, ordering=ordering)
