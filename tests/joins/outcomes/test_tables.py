@@ -98,7 +98,7 @@ def test_tables(seed, kind, how):
 @pytest.mark.parametrize("on", ["l.k = r.k", "abs(l.x - r.x) <= 2", "l.x < r.x and l.k > r.k"])
 def test_large_tables(how, on):
     rng = np.random.default_rng(7)
-    count = 4000 if "<" in on and "abs" not in on else 60_000
+    count = 1500 if "<" in on and "abs" not in on else 40_000
     left, right = (
         pa.table(
             {

@@ -19,7 +19,6 @@ from streamjoin import (
     WindowError,
 )
 from streamjoin import spark as sjs
-from streamjoin.options.options import SPARK
 from tests.spark.streams.random_batches import (
     SECOND,
     WINDOW,
@@ -120,6 +119,7 @@ def test_bands(session, tmp_path):
     check_kinds(session, tmp_path, BAND, ["right", "full", "left_semi", "right_anti"], 8)
 
 
+@pytest.mark.slow
 def test_a_full_join_by_range_and_an_anti_join_by_neither(session, tmp_path):
     check_kinds(session, tmp_path / "range", BAND, ["full"], 9, routing="range")
     check_kinds(session, tmp_path / "split", "l.x < r.x - 0.9", ["left_anti"], 9)
@@ -262,7 +262,6 @@ def test_a_side_without_rows_lets_none_go(session, tmp_path):
     assert ids(run(session, tmp_path, batches, "left")) == Counter([(1, 4)])
 
 
-@pytest.mark.skipif("late" not in SPARK.table, reason="late is an option of processes only")
 def test_late_rows_are_given(session, tmp_path):
     batches = [
         ([given(1, 0)], [given(2, 0)]),
