@@ -121,7 +121,7 @@ class Day:
         with change_settings(self.bench.spark, {ASOF_ENABLED: "true"}):
             return sum_rows(
                 self.bench.spark.sql(
-                    "select * from trades asof left join quotes match_condition (ts >= ts_right)"
+                    "select * from trades left asof join quotes match_condition (ts >= ts_right)"
                 )
             )
 
